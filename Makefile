@@ -1,0 +1,62 @@
+# Development of the collection: `make help`. Environments come from tests/env/, everything built goes to .build/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := $(CURDIR)/.build/venv
+STAGES := lint unit integration e2e floor
+# What a recipe below calls by name is the clone's own.
+with = PATH="$(VENV)/$(1)/bin:$$PATH"
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup env-run env-tools env-floor demo-env
+setup: ## Make the environments for running, linting and testing
+	@tests/env/venv.sh run tools floor
+
+env-run env-tools env-floor: env-%:
+	@tests/env/venv.sh $*
+
+demo-env: env-run
+	@$(call with,run) examples/demo/setup.sh
+
+.PHONY: demo demo-down
+demo: demo-env ## Deploy a real 1P1D group on this machine, ask it something, and prove that the KV cache moved
+	@$(call with,run) examples/demo/run.sh
+
+demo-down: env-run ## Remove what `make demo` deployed
+	@$(call with,run) examples/demo/run.sh down
+
+.PHONY: test test-lint test-unit test-integration test-e2e test-floor test-faults
+test: env-tools ## Run all stages, the quick ones first, and count their tests in one line
+	@$(VENV)/tools/bin/python tests/env/stages.py $(STAGES)
+
+test-lint: env-tools ## Run the linters (CHECKS="mypy docs" for some)
+	@$(VENV)/tools/bin/python tests/env/lint.py $(CHECKS)
+
+test-unit: env-tools ## Test the rules and the plugins, nothing else running
+	@tests/env/pytest.sh unit tools tests/unit $(ARGS)
+
+test-integration: env-tools ## Test playbooks and modules with real processes, no engine
+	@tests/env/pytest.sh integration tools tests/integration -m "not faults" $(ARGS)
+
+test-e2e: env-tools demo-env ## Test with a real engine and a real router
+	@tests/env/pytest.sh e2e tools tests/e2e -m "not faults" $(ARGS)
+
+test-floor: env-floor ## Test on the oldest Ansible that the collection promises
+	@tests/env/pytest.sh floor floor tests/unit tests/integration -m "not faults" $(ARGS)
+
+test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long; not part of `make test`)
+	@tests/env/pytest.sh faults tools tests/ -m faults $(ARGS)
+
+.PHONY: bench
+bench: env-tools ## Measure how runs scale with the number of hosts
+	@if [ -x tests/bench/run.sh ]; then $(call with,tools) tests/bench/run.sh; else echo "no benchmark yet"; fi
+
+.PHONY: clean
+clean: ## Remove what was built in this clone; the cached environments stay
+	rm -rf .build .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/output inferops-pd-*.tar.gz

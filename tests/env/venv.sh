@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Makes the virtual environments NAME... (run, tools, floor) and points .build/venv/NAME at each.
+# They live in a cache outside the clone, named by what they are made from: a second clone finds them there.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+clone=$(cd "$here/../.." && pwd)
+cache=${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}
+
+versions_for() {
+    case $1 in
+        run | tools) echo 3.13 3.12 3.11 3.14 ;;
+        floor) echo 3.10 3.11 3.12 ;; # what ansible-core 2.16 runs on
+        *) echo "venv.sh: unknown environment '$1' (run, tools, floor)" >&2 && exit 2 ;;
+    esac
+}
+
+contents() { # REQUIREMENTS, with the files that it includes
+    cat "$1"
+    (cd "$here" && sed -n 's/^-r //p' "$1" | xargs -r cat)
+}
+
+build() { # VENV PYTHON REQUIREMENTS
+    rm -rf "$1"
+    "$2" -m venv "$1"
+    if ! "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$3" >"$1/pip.log" 2>&1; then
+        grep -v 'is ignored: it is neither' "$1/pip.log" | tail -n 20 >&2
+        echo "venv.sh: pip could not install $3; its whole output is in $1/pip.log" >&2
+        return 1
+    fi
+    # Last: an environment without this mark was interrupted, and is made again.
+    touch "$1/.complete"
+}
+
+ensure() { # NAME
+    local name=$1 requirements="$here/requirements-$1.txt" versions python key venv
+    versions=$(versions_for "$name")
+    # shellcheck disable=SC2086
+    python=$("$here/python.sh" $versions)
+    key=$({ "$python" -VV && contents "$requirements"; } | sha256sum | cut -c1-12)
+    venv="$cache/venv/$name-$key"
+    mkdir -p "$cache/venv" "$clone/.build/venv"
+    (
+        # Two clones, or two make targets, may want the same environment at once.
+        flock 9
+        if [ ! -e "$venv/.complete" ]; then
+            echo "==> environment '$name' on $("$python" -V): $venv"
+            build "$venv" "$python" "$requirements"
+        fi
+    ) 9>"$venv.lock"
+    ln -sfn "$venv" "$clone/.build/venv/$name"
+}
+
+for name in "$@"; do ensure "$name"; done
+
+# `ansible-playbook inferops.pd.deploy` finds the clone through the collections_path of ansible.cfg.
+mkdir -p "$clone/.build/collections/ansible_collections/inferops"
+ln -sfn "$clone" "$clone/.build/collections/ansible_collections/inferops/pd"
