@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of group_info: the state of one group or of all, from what the hosts said in this run."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+
+from ..module_utils._core import status
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.observed import read_host
+from ..plugin_utils._action import PdAction
+from ..plugin_utils._plain import to_plain
+
+
+class ActionModule(PdAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "name": {"type": "str"},
+        "spec": {"type": "dict"},
+        "hosts": {"type": "dict"},
+        "register": {"type": "str", "default": "pd_facts"},
+        "modes_path": {"type": "list", "elements": "path", "default": []},
+        "show": {"type": "bool", "default": False},
+        "fail_unless_running": {"type": "bool", "default": False},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        facts = self._facts()
+        hosts = {name: read_host(name, raw) for name, raw in facts.items()}
+        silent = (
+            [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts]
+            if self.args["hosts"] is None
+            else []
+        )
+        groups = {name: self._group(name, spec, hosts, silent) for name, spec in self._specs(hosts).items()}
+        table = [line for state in groups.values() for line in [*status.table(state), ""]]
+        if silent:
+            table.append(f"No answer from: {', '.join(silent)}")
+        if self.args["show"]:
+            self._display.display("\n".join(table).rstrip() or "No group is defined, and none runs.")
+        answer: dict[str, t.Any] = {"groups": groups, "table": table, "silent": silent}
+        if len(groups) == 1:
+            answer |= next(iter(groups.values()))
+        short = [f"{name} is {state['state']}" for name, state in groups.items() if state["state"] != "running"]
+        if self.args["fail_unless_running"] and short:
+            raise AnsibleActionFail("; ".join(short), result={**answer, "failed": True})
+        return answer
+
+    def _facts(self) -> dict[str, t.Any]:
+        if self.args["hosts"] is not None:
+            return t.cast("dict[str, t.Any]", to_plain(self.args["hosts"]))
+        found = self.results_of(self.args["register"])
+        return {
+            host: r["ansible_facts"]["pd_host"]
+            for host, r in found.items()
+            if (r.get("ansible_facts") or {}).get("pd_host")
+        }
+
+    def _specs(self, hosts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """What to report on: the group asked for, else those of the inventory and those that only the hosts know."""
+        name = self.args["name"]
+        running = {m.group for h in hosts.values() for m in h.members} | {g for h in hosts.values() for g in h.records}
+        if self.args["spec"] is not None:
+            return {name or "group": to_plain(self.args["spec"])}
+        groups = self.groups()
+        if name and name != "all":
+            if name not in groups and name not in running:
+                raise PdError(
+                    f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {', '.join(sorted({*groups, *running})) or 'none'}."
+                )
+            return {name: groups.get(name)}
+        return {**groups, **{g: None for g in sorted(running) if g not in groups}}
+
+    def _group(self, name: str, spec: t.Any, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
+        if spec is None:
+            return status.of_group(name, None, None, hosts, silent)
+        verdict = self.verdict(name, spec)
+        state = status.of_group(name, verdict.group, verdict.template, hosts, silent, verdict.findings.items)
+        errors = [f.to_plain() for f in verdict.findings.errors]
+        if errors:
+            state["marks"] += [{"mark": "spec_refused", "why": f["message"]} for f in errors]
+        return {**state, "findings": verdict.findings.to_plain()}

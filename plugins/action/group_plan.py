@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of group_plan: reads the spec and the hosts' facts of this run, lets the core make the plan, and shows it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+
+from ..module_utils._core import plan as core_plan
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.finding import Findings, as_text
+from ..module_utils._core.observed import Host, read_host
+from ..module_utils._core.spec import ENGINE_ROLES, parse
+from ..module_utils._core.validate import Verdict
+from ..plugin_utils._action import PdAction, refuse
+from ..plugin_utils._plain import names_list, to_plain
+
+
+class ActionModule(PdAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "name": {"type": "str", "required": True},
+        "spec": {"type": "dict"},
+        "hosts": {"type": "dict"},
+        "register": {"type": "str", "default": "pd_facts"},
+        "action": {"type": "str", "choices": ["deploy", "scale", "restart", "remove"], "default": "deploy"},
+        "counts": {"type": "dict", "default": {}},
+        "allow_scale_down": {"type": "bool", "default": False},
+        "lost_hosts": {"type": "list", "elements": "str", "default": []},
+        "planned": {"type": "list", "elements": "dict", "default": []},
+        "modes_path": {"type": "list", "elements": "path", "default": []},
+        "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
+        "fail_on_pending": {"type": "bool", "default": False},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        name = self.args["name"]
+        hosts, reasons = self._hosts()
+        if self.args["action"] == "remove":
+            findings = Findings()
+            silent = sorted(set(self._pattern_hosts_of(name)) - set(hosts) - set(names_list(self.args["lost_hosts"])))
+            plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings)
+        else:
+            verdict = self.verdict(name, self.spec_of(name))
+            self._refuse(name, verdict.findings, {})
+            request, findings = self._request(verdict, hosts), verdict.findings
+            silent = list(request.silent)
+            plan = core_plan.make(request, findings)
+        for host in silent:
+            if host in reasons:
+                findings.warning(
+                    "host-unreachable",
+                    f"{host}: {reasons[host]}",
+                    f"Make the host answer: ansible -m ping {host}",
+                    [],
+                    host,
+                )
+        result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
+        self._refuse(name, findings, result)
+        self._show(result)
+        self._refuse_pending(name, result)
+        result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
+        return result
+
+    def _refuse(self, name: str, findings: Findings, result: dict[str, t.Any]) -> None:
+        refusal = refuse(name, findings, self.args["fail_on"])
+        if refusal:
+            raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), **result, "failed": True})
+
+    def _refuse_pending(self, name: str, result: dict[str, t.Any]) -> None:
+        if result["plan"]["pending"] and self.args["fail_on_pending"]:
+            told = [f for f in result["findings"] if f["code"] == "pending-configuration"]
+            raise AnsibleActionFail(
+                f"Group {name} has a pending configuration.\n{as_text(told)}", result={**result, "failed": True}
+            )
+
+    def _pattern_hosts_of(self, name: str) -> list[str]:
+        """The hosts of a group's patterns, as far as its spec can still be read; a removed spec names none."""
+        spec = self.args["spec"] if self.args["spec"] is not None else self.groups().get(name)
+        group = parse(name, to_plain(spec), Findings()) if spec is not None else None
+        return [host for role in group.roles.values() for host in self.pattern_hosts(role.hosts)] if group else []
+
+    def _hosts(self) -> tuple[dict[str, Host], dict[str, str]]:
+        """The facts by host, and why a host of the play has none."""
+        reasons: dict[str, str] = {}
+        if self.args["hosts"] is not None:
+            raw = to_plain(self.args["hosts"])
+        else:
+            raw = {}
+            for host, result in self.results_of(self.args["register"]).items():
+                facts = (result.get("ansible_facts") or {}).get("pd_host")
+                if facts:
+                    raw[host] = facts
+                else:
+                    reasons[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
+        return {name: read_host(name, facts) for name, facts in raw.items()}, reasons
+
+    def _request(self, verdict: Verdict, hosts: dict[str, Host]) -> core_plan.Request:
+        group, template = verdict.group, verdict.template
+        if group is None or template is None:
+            raise PdError("The spec could not be read.")
+        for name in hosts:
+            self._inventory().add_host(name) if name not in self._inventory().hosts else None
+        patterns = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()}
+        lost = names_list(self.args["lost_hosts"])
+        named = {host for hosts_ in patterns.values() for host in hosts_}
+        return core_plan.Request(
+            group=group,
+            template=template,
+            hosts=hosts,
+            patterns=patterns,
+            action=self.args["action"],
+            silent=sorted(named - set(hosts) - set(lost)),
+            lost=lost,
+            counts=self._counts(),
+            allow_scale_down=self.args["allow_scale_down"],
+            reserved=to_plain(self.args["planned"]),
+        )
+
+    def _counts(self) -> dict[str, int]:
+        """The counts that scale asks for; `-e` gives them as text."""
+        counts = {}
+        for role, value in (to_plain(self.args["counts"]) or {}).items():
+            if value in (None, ""):
+                continue
+            if role not in ENGINE_ROLES:
+                raise PdError(f"counts.{role}: only prefill and decode can be scaled; a group has one router.")
+            text = str(value).strip()
+            if not text.isdigit() or int(text) < 1:
+                raise PdError(
+                    f"pd_{role}: {value!r} is not a count. Give a whole number of at least 1; inferops.pd.remove takes a group down."
+                )
+            counts[role] = int(text)
+        if self.args["action"] == "scale" and not counts:
+            raise PdError("scale needs a count: give -e pd_prefill=N, -e pd_decode=N, or both.")
+        return counts
+
+    def _show(self, result: dict[str, t.Any]) -> None:
+        """With --diff the plan is shown even where it changes nothing by itself: people read it before they run it."""
+        if self._task.diff and result["diff"]:
+            self._display.display("\n".join(d["prepared"] for d in result["diff"]).rstrip())
+        else:
+            self._display.display(core_plan.summary(result["plan"]))
+        notes = [f for f in result["findings"] if f["severity"] != "error"]
+        if notes and self._display.verbosity:
+            self._display.display(as_text(notes))

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of group_validate: the verdict on one spec, or on every group of the inventory."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.finding import as_text
+from ..module_utils._core.validate import Verdict
+from ..plugin_utils._action import PdAction, refuse
+from ..plugin_utils._plain import to_plain
+
+
+class ActionModule(PdAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "name": {"type": "str"},
+        "spec": {"type": "dict"},
+        "hosts": {"type": "dict", "default": {}},
+        "model_config": {"type": "dict"},
+        "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
+        "one": {"type": "bool", "default": False},
+        "show": {"type": "bool", "default": False},
+        "modes_path": {"type": "list", "elements": "path", "default": []},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        name = self.args["name"]
+        specs = {name or "group": to_plain(self.args["spec"])} if self.args["spec"] is not None else self._specs(name)
+        results: dict[str, t.Any] = {}
+        refusals: list[str] = []
+        for group, spec in specs.items():
+            verdict = self.verdict(group, spec)
+            self._check_patterns(verdict)
+            refusal = refuse(group, verdict.findings, self.args["fail_on"])
+            if refusal:
+                refusals.append(refusal)
+            results[group] = {
+                "valid": not verdict.findings.errors,
+                "findings": verdict.findings.to_plain(),
+                "spec": verdict.group.to_plain() if verdict.group else None,
+                "observe": observe(verdict),
+            }
+        answer: dict[str, t.Any] = {"groups": results, "names": list(results)}
+        if len(results) == 1:
+            answer |= next(iter(results.values()))
+        else:
+            answer |= {"valid": all(r["valid"] for r in results.values()), "findings": [], "spec": None}
+        if refusals:
+            told = [{**f, "group": group} for group, r in results.items() for f in r["findings"]]
+            raise AnsibleActionFail("\n\n".join(refusals), result={"valid": False, "findings": told, "failed": True})
+        if self.args["show"]:
+            self._display.display("\n".join(_line(group, result) for group, result in results.items()))
+        told = [f["message"] for r in results.values() for f in r["findings"] if f["severity"] != "error"]
+        return {**answer, "warnings": told}
+
+    def _specs(self, name: str | None) -> dict[str, t.Any]:
+        if self.args["one"] and name in (None, "", "all"):
+            raise PdError("Say which group: -e pd_group=NAME. This playbook works on one group.")
+        if name and name != "all":
+            return {name: self.spec_of(name)}
+        groups = self.groups()
+        if not groups:
+            raise PdError(
+                "No group is defined. Write one under pd_groups in group_vars/all/pd.yml; examples/inventories has some."
+            )
+        return groups
+
+    def _check_patterns(self, verdict: Verdict) -> None:
+        """With an inventory at hand, a pattern without hosts is told before any host is asked."""
+        if verdict.group is None or self.args["spec"] is not None:
+            return
+        for role in verdict.group.roles.values():
+            if role.hosts and not self.pattern_hosts(role.hosts):
+                verdict.findings.error(
+                    "no-hosts",
+                    f"roles.{role.name}.hosts: the pattern {role.hosts!r} matches no host of the inventory.",
+                    "Name a group or host that exists; see ansible-inventory --graph.",
+                    [role.name],
+                )
+
+
+def _line(group: str, result: dict[str, t.Any]) -> str:
+    notes = [f for f in result["findings"] if f["severity"] != "error"]
+    return f"{group}: valid" + (f", {len(notes)} notes\n{as_text(notes)}" if notes else "")
+
+
+def observe(verdict: Verdict) -> dict[str, t.Any]:
+    """What module host_facts is to look at on the group's hosts: the arguments of that module."""
+    group, template = verdict.group, verdict.template
+    if group is None or template is None:
+        return {}
+    return {
+        "models": [group.model],
+        "executables": sorted({role.executable for role in template.roles.values() if role.executable}),
+        "runtimes": [group.runtime],
+        "interface_plane": template.mode.interface_plane,
+    }

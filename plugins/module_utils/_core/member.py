@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Members: a role template filled in for one place, as the plan shows it and as its host runs it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .engine import Engine
+from .observed import Host
+from .placement import Seat
+from .spec import Group
+from .template import CompiledRole, GroupTemplate
+
+
+def member_id(group: str, role: str, index: int) -> str:
+    return f"{group}-{role}-{index}"
+
+
+def bracket(address: str) -> str:
+    """An address as a URL writes it: IPv6 in brackets."""
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address
+
+
+def url_of(address: str, port: int) -> str:
+    return f"http://{bracket(address)}:{port}"
+
+
+def values_of(member: str, index: int, host: Host, seat: Seat) -> dict[str, t.Any]:
+    """The values of the placeholders that a host fills in. Left out is what the host has not: its use is then an error that names it."""
+    values: dict[str, t.Any] = {
+        "member.id": member,
+        "member.index": index,
+        "member.host": host.name,
+        "port": seat.port,
+        "member.gpus": seat.gpus,
+    }
+    if host.address:
+        values["member.address"] = host.address
+    if host.kv_address:
+        values["member.kv_address"] = host.kv_address
+        values["member.kv_interface"] = ",".join(host.kv_names)
+        values["member.ucx_net_devices"] = host.ucx_net_devices
+        values["member.rdma_devices"] = ",".join(host.kv_devices)
+    for name, band in seat.ports.items():
+        values[f"ports.{name}"] = band["base"]
+        values[f"ports.{name}.count"] = band["count"]
+    return values
+
+
+def build(
+    group: Group,
+    template: GroupTemplate,
+    compiled: CompiledRole,
+    engine: Engine | None,
+    host: Host,
+    seat: Seat,
+    index: int,
+    generation: int,
+    shared: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
+    """One member of the plan (design 4.3). `shared` are values of the whole group: group.no_proxy, peers.
+
+    Raises PdError for a placeholder that has no value here."""
+    role = compiled.template
+    name = member_id(group.name, role.role, index)
+    values = {**shared, **values_of(name, index, host, seat)}
+    argv, env, files = compiled.fill(values)
+    url = url_of(host.address or "", seat.port)
+    health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
+    return {
+        "id": name,
+        "role": role.role,
+        "index": index,
+        "revision": template.revision,
+        "address": host.address,
+        "kv_address": host.kv_address if role.role != "router" else None,
+        "url": url,
+        "parts": [
+            {
+                "host": host.name,
+                "rank": 0,
+                "gpus": seat.gpus,
+                "port": seat.port,
+                "ports": seat.ports,
+                "image": role.image,
+                "executable": role.executable,
+                "argv": argv,
+                "env": env,
+                "secrets": list(role.secrets),
+                "files": files,
+                "mounts": list(role.mounts),
+                "devices": list(role.devices),
+                "limits": dict(role.resources),
+                "labels": {
+                    "group": group.name,
+                    "member": name,
+                    "role": role.role,
+                    "index": index,
+                    "revision": template.revision,
+                    "generation": generation,
+                    "port": seat.port,
+                    "ports": seat.ports,
+                    "gpus": seat.gpus,
+                    "address": host.address,
+                    "kv_address": host.kv_address,
+                    "url": url,
+                    "health": health,
+                    "backend": engine.backend if engine else None,
+                    "dialect": template.recipe.dialect if role.role == "router" and template.recipe else None,
+                    "policy": template.policy if role.role == "router" else None,
+                },
+            }
+        ],
+        "probe": _probe(group, engine, url, health, seat, host, role.role),
+        "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
+        "restart": dict(template.mode.restart),
+        "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
+    }
+
+
+def _probe(
+    group: Group, engine: Engine | None, url: str, health: str, seat: Seat, host: Host, role: str
+) -> dict[str, t.Any]:
+    """How the host tells that the member is ready: its health path, and the ports that it must itself be listening on."""
+    listening = [{"name": "http", "port": seat.port}]
+    for name, band in seat.ports.items():
+        listening += [{"name": name, "port": band["base"] + i} for i in range(band["count"])]
+    return {
+        "url": url,
+        "health": health,
+        "listening": listening,
+        "backend": engine.backend if engine else None,
+        "limit": group.limits["start"] if role != "router" else min(group.limits["start"], 120),
+        "busy": list(engine.busy_metrics) if engine else [],
+        "held": list(engine.held_metrics) if engine and role == "prefill" else [],
+        "metrics": engine.metrics_path if engine else None,
+    }
+
+
+def identity(host: Host, model: str, executable: str, image: str | None) -> dict[str, t.Any]:
+    """What must be the same for all members of a generation beside their spec: which engine it really is, and which model."""
+    return {
+        "engine": image or host.executable(executable).get("version"),
+        "model": host.model(model).get("fingerprint"),
+    }
+
+
+def seat_of(label: t.Mapping[str, t.Any], host: str) -> Seat:
+    """The seat that a running member holds."""
+    return Seat(host, int(label["port"]), dict(label.get("ports") or {}), [str(g) for g in label.get("gpus") or ()])

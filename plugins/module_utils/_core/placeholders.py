@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Placeholders: `${name}` in modes and specs, a closed list. (Double braces would be Jinja in the inventory.)
+
+A template is compiled once for a role and filled in for each member, since a plan may hold thousands of members."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import typing as t
+
+from .errors import PdError
+
+PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+
+# What differs from host to host, and is masked in a revision (design: "host-derived values masked").
+OF_MEMBER = (
+    "member.id",
+    "member.index",
+    "member.host",
+    "member.address",
+    "member.kv_address",
+    "member.kv_interface",
+    "member.ucx_net_devices",
+    "member.rdma_devices",
+    "member.gpus",
+    "group.addresses",
+    "group.no_proxy",
+    "port",
+    "peers.prefill",
+    "peers.decode",
+    "peer.url",
+    "peer.address",
+    "peer.port",
+)
+# What the spec alone decides.
+OF_ROLE = (
+    "group",
+    "role",
+    "model",
+    "served_model_name",
+    "executable",
+    "kv_load_failure_policy",
+    "kv_lease",
+    "tensor_parallel_size",
+    "data_parallel_size",
+    "pipeline_parallel_size",
+    "gpus",
+)
+_PORTS = re.compile(r"(ports|peer\.ports)\.([A-Za-z_]\w*)(\.count)?$")
+_ROLES = re.compile(
+    r"roles\.(prefill|decode)\.(tensor_parallel_size|data_parallel_size|pipeline_parallel_size|replicas)$"
+)
+
+
+def known(name: str, bands: t.Collection[str]) -> bool:
+    """Whether `name` is a placeholder of the closed list, `bands` being the mode's."""
+    match = _PORTS.match(name)
+    if match:
+        return match.group(2) in bands
+    return name in OF_MEMBER or name in OF_ROLE or bool(_ROLES.match(name))
+
+
+def names(text: str) -> list[str]:
+    """The placeholders in a text, in order."""
+    return [m.group(1) for m in PLACEHOLDER.finditer(text) if m.group(1) is not None]
+
+
+def check(text: str, bands: t.Collection[str], where: str) -> None:
+    """Raise PdError for a placeholder that does not exist, naming it, its place and the nearest one."""
+    for name in names(text):
+        if not known(name, bands):
+            every = [*OF_MEMBER, *OF_ROLE, *(f"ports.{b}" for b in bands)]
+            near = difflib.get_close_matches(name, every, 1, 0.5)
+            raise PdError(
+                f"{where}: there is no placeholder ${{{name}}}."
+                + (f" Did you mean ${{{near[0]}}}?" if near else f" Known are: {', '.join(every)}.")
+            )
+
+
+def from_json(value: t.Any) -> str:
+    """A JSON template, compact. A string that is only a placeholder keeps its source's type: the quotes around it are dropped and the
+    value is written as JSON when it is filled in."""
+    text = json.dumps(value, separators=(",", ":"))
+    return re.sub(r'"\$\{([^}:]+)\}"', r"${\1:json}", text)
+
+
+class Template:
+    """One text with placeholders, split once. `fill` joins it with values."""
+
+    __slots__ = ("parts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.parts: list[tuple[str, str]] = []
+        at = 0
+        for match in PLACEHOLDER.finditer(text):
+            self.parts.append((text[at : match.start()], match.group(1) if match.group(1) is not None else "$"))
+            at = match.end()
+        if self.parts:
+            self.parts.append((text[at:], ""))
+
+    def fill(self, values: t.Mapping[str, t.Any], partial: bool = False) -> str:
+        """The text with every placeholder replaced. One without a value raises PdError, or stays when `partial`."""
+        if not self.parts:
+            return self.text
+        out = []
+        for literal, name in self.parts:
+            out.append(literal)
+            if name == "$":
+                out.append("$${" if partial else "${")
+            elif name:
+                out.append(self._value(name, values, partial))
+        return "".join(out)
+
+    def _value(self, name: str, values: t.Mapping[str, t.Any], partial: bool) -> str:
+        plain, _colon, kind = name.partition(":")
+        if plain not in values:
+            if partial:
+                return f"${{{name}}}"
+            raise PdError(f"${{{plain}}} has no value here (in {self.text!r}).")
+        value = values[plain]
+        if kind == "json":
+            return json.dumps(value, separators=(",", ":"))
+        if isinstance(value, (list, tuple)):
+            return ",".join(str(v) for v in value)
+        return str(value)
+
+
+def fill(text: str, values: t.Mapping[str, t.Any], partial: bool = False) -> str:
+    """`Template(text).fill(values)`, for a text that is filled once."""
+    return Template(text).fill(values, partial) if "${" in text else text

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Placement: replicas onto the hosts of their role's pattern, by free GPUs and free ports. Deterministic; a running member never moves."""
+
+from __future__ import annotations
+
+import heapq
+import typing as t
+from dataclasses import dataclass, field
+
+from .observed import Host
+
+
+@dataclass
+class Seat:
+    """What a member gets on a host: its HTTP port, its bands and its GPUs."""
+
+    host: str
+    port: int
+    ports: dict[str, dict[str, int]]
+    gpus: list[str]
+
+
+@dataclass
+class Room:
+    """What is free on one host while a plan is made. `taken` are ports that nobody may get, with who holds each."""
+
+    host: Host
+    taken: dict[int, str]
+    free_gpus: list[str]
+    members: int = 0
+    _low: int = field(default=0)
+
+    @classmethod
+    def of(
+        cls, host: Host, gone: t.Collection[str], reserved: t.Mapping[int, str], reserved_gpus: t.Collection[str]
+    ) -> Room:
+        """The room on `host`, as if the members named in `gone` had left. `reserved` are ports of groups planned in the same run."""
+        taken = {
+            port: _owner(use)
+            for port, use in host.used.items()
+            if use.get("member") not in gone or not use.get("member")
+        }
+        held: set[str] = set(reserved_gpus)
+        for member in host.members:
+            if member.id not in gone:
+                taken.update((port, f"member {member.id}") for port in member.ports)
+                held.update(member.gpus)
+        taken.update(reserved)
+        return cls(host, taken, [str(g["id"]) for g in host.gpus if str(g["id"]) not in held])
+
+    def free_ports(self) -> int:
+        return sum(1 for port in range(self.host.port_low, self.host.port_high + 1) if port not in self.taken)
+
+    def _run(self, width: int) -> int | None:
+        """The lowest start of `width` consecutive free ports, or None."""
+        start = port = max(self._low, self.host.port_low)
+        while port <= self.host.port_high:
+            if port in self.taken:
+                start = port + 1
+            elif port - start + 1 == width:
+                return start
+            port += 1
+        return None
+
+    def seat(self, member: str, bands: t.Sequence[tuple[str, int]], gpus: int, port: int | None = None) -> Seat | None:
+        """Take ports and GPUs for `member`; None, with nothing taken, when they do not fit. Widest band first, from the bottom; the HTTP
+        port is the lowest one left, unless `port` is given (it has been checked by the caller)."""
+        if gpus > len(self.free_gpus):
+            return None
+        got: dict[str, dict[str, int]] = {}
+        mine: list[int] = []
+        wanted = sorted(bands, key=lambda b: -b[1]) + ([("", 1)] if port is None else [])
+        for name, width in wanted:
+            base = self._run(width) if width else self.host.port_low
+            if base is None:
+                for taken in mine:
+                    del self.taken[taken]
+                return None
+            for number in range(base, base + width):
+                self.taken[number] = f"member {member}"
+                mine.append(number)
+            got[name] = {"base": base, "count": width}
+        http = port if port is not None else got.pop("")["base"]
+        self.taken[http] = f"member {member}"
+        while self._low <= self.host.port_high and (self._low < self.host.port_low or self._low in self.taken):
+            self._low = max(self._low + 1, self.host.port_low)
+        chosen, self.free_gpus = self.free_gpus[:gpus], self.free_gpus[gpus:]
+        self.members += 1
+        return Seat(self.host.name, http, {name: got[name] for name, _width in bands}, chosen)
+
+
+def _owner(use: t.Mapping[str, t.Any]) -> str:
+    if use.get("member"):
+        return f"member {use['member']}"
+    who = use.get("command") or "an unknown process"
+    return f"{who} (pid {use['pid']})" if use.get("pid") else str(who)
+
+
+class Placer:
+    """Seats replicas one by one on the host with most free GPUs, then fewest members of the plan, then first in the pattern."""
+
+    def __init__(self, rooms: t.Mapping[str, Room], hosts: t.Sequence[str]) -> None:
+        self.rooms = rooms
+        self.order = {name: number for number, name in enumerate(hosts)}
+        self.heap = [self._key(name) for name in hosts if name in rooms]
+        heapq.heapify(self.heap)
+
+    def _key(self, name: str) -> tuple[int, int, int, str]:
+        room = self.rooms[name]
+        return (-len(room.free_gpus), room.members, self.order[name], name)
+
+    def seat(self, member: str, bands: t.Sequence[tuple[str, int]], gpus: int, port: int | None = None) -> Seat | None:
+        """The next seat, or None when no host has room for one more of these."""
+        while self.heap:
+            key = heapq.heappop(self.heap)
+            name = key[-1]
+            if key != self._key(name):
+                heapq.heappush(self.heap, self._key(name))
+                continue
+            seat = self.rooms[name].seat(member, bands, gpus, port)
+            if seat is None:
+                continue
+            heapq.heappush(self.heap, self._key(name))
+            return seat
+        return None

@@ -1,0 +1,241 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The state of a group: what it is, how many of each role are ready, and the marks beside it (semantics.md 2.7, 3.1)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import diff, record
+from .finding import Finding
+from .observed import Host, Member
+from .plan import Situation
+from .spec import ENGINE_ROLES, ROLES, Group
+from .template import GroupTemplate
+
+
+def of_group(
+    name: str,
+    group: Group | None,
+    template: GroupTemplate | None,
+    hosts: t.Mapping[str, Host],
+    silent: t.Collection[str],
+    findings: t.Sequence[Finding] = (),
+) -> dict[str, t.Any]:
+    """Everything that is to be said of a group. `group` is None for one that runs but is in no inventory any more."""
+    situation = Situation.of(name, hosts, silent, ())
+    noted = situation.record
+    desired = dict(noted.get("desired") or {})
+    if group is not None:
+        desired = {r.name: desired.get(r.name, r.replicas) for r in group.engine_roles}
+    roles = {role: _role(role, situation, 1 if role == "router" else desired.get(role, 0)) for role in ROLES}
+    registered = bool((noted.get("endpoint") or {}).get("registered"))
+    readiness = group.readiness if group else "any_per_role"
+    state, message = _state(roles, situation, registered, readiness)
+    pending = template is not None and any(m.revision != template.revision for m in situation.members if m.alive)
+    lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
+    return {
+        "name": name,
+        "state": state,
+        "message": message,
+        "generation": situation.generation,
+        "revision": noted.get("revision"),
+        "spec_revision": template.revision if template else None,
+        "pending": pending,
+        "pending_diff": lines,
+        "recipe_changed": bool(pending and group and record.same_spec(noted, group)),
+        "roles": roles,
+        "marks": _marks(group, situation, roles, state, findings),
+        "router": _router(situation),
+        "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
+        "members": [_member(m) for m in _ordered(situation.members)]
+        + [
+            {
+                "id": m["id"],
+                "role": m["role"],
+                "host": m["host"],
+                "state": "unknown",
+                "ready": False,
+                "why": "its host did not answer",
+            }
+            for m in situation.unknown
+        ],
+        "in_inventory": group is not None,
+        "lock": noted.get("lock"),
+    }
+
+
+def _ordered(members: t.Iterable[Member]) -> list[Member]:
+    return sorted(members, key=lambda m: (ROLES.index(m.role), m.index))
+
+
+def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
+    members = situation.of_role(role)
+    return {
+        "desired": desired,
+        "ready": sum(1 for m in members if m.alive and m.ready),
+        "running": sum(1 for m in members if m.alive),
+        "down": sum(1 for m in members if not m.alive),
+        "draining": sum(1 for m in members if m.live.get("draining")),
+        "unknown": sum(1 for m in situation.unknown if m["role"] == role),
+    }
+
+
+def _state(
+    roles: t.Mapping[str, t.Mapping[str, int]], situation: Situation, registered: bool, readiness: str
+) -> tuple[str, str]:
+    """The state and its reason, in the order of semantics.md 3.1."""
+    short = sorted(
+        r
+        for r in ROLES
+        if roles[r]["ready"] < (1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]))
+    )
+    if not short and registered:
+        return "running", ""
+    if any(m.alive for m in situation.members):
+        return (
+            "partial",
+            f"roles not ready: {', '.join(short)}" if short else "waiting for the endpoint to be registered",
+        )
+    if situation.members:
+        return "error", f"{len(situation.members)}/{len(situation.members)} members failed"
+    if situation.unknown:
+        return "partial", "no host that runs a member answered"
+    return "pending", "no member is running yet"
+
+
+def _marks(
+    group: Group | None,
+    situation: Situation,
+    roles: t.Mapping[str, t.Mapping[str, int]],
+    state: str,
+    findings: t.Sequence[Finding],
+) -> list[dict[str, t.Any]]:
+    """What is to be known beside the state; each a stable word with its reason."""
+    marks: list[dict[str, t.Any]] = []
+    for role in ENGINE_ROLES:
+        counts = roles[role]
+        if state == "running" and counts["ready"] < counts["desired"]:
+            marks.append({"mark": "ratio_unmet", "why": f"{role} {counts['ready']} of {counts['desired']} ready"})
+        if group and counts["desired"] != group.roles[role].replicas:
+            marks.append(
+                {
+                    "mark": "count_differs_from_inventory",
+                    "why": f"{role} runs {counts['desired']}, the inventory says {group.roles[role].replicas}",
+                }
+            )
+    marks += [
+        {"mark": "pairing_unverified", "why": f.message, "factor": f.factor}
+        for f in findings
+        if f.severity == "unverified"
+    ]
+    marks += [{"mark": f.code.replace("-", "_"), "why": f.message} for f in findings if f.code == "version-below-floor"]
+    places = {role: {m.host for m in situation.members if m.role == role and m.alive} for role in ENGINE_ROLES}
+    if all(places.values()) and not places["prefill"] & places["decode"]:
+        marks.append(
+            {"mark": "pairing_remote", "why": "no host runs both roles: every request's KV crosses the network"}
+        )
+    if situation.unknown:
+        marks.append(
+            {
+                "mark": "members_unknown",
+                "why": f"no answer from the host of {', '.join(m['id'] for m in situation.unknown)}",
+            }
+        )
+    if group is None:
+        marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
+    return marks
+
+
+def _router(situation: Situation) -> dict[str, t.Any]:
+    router = next((m for m in situation.of_role("router") if m.alive), None)
+    if router is None:
+        return {"policy": (situation.record.get("router") or {}).get("policy"), "peers": [], "confirmed": False}
+    registered = router.live.get("registered")
+    if registered is None and router.label.get("policy") != "dynamic":
+        registered = router.label.get("peers") or []
+    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive}
+    urls = {p["url"] for p in registered or ()}
+    return {
+        "policy": router.label.get("policy"),
+        "peers": sorted(urls),
+        "confirmed": urls == wanted,
+        "missing": sorted(str(u) for u in wanted - urls),
+        "extra": sorted(urls - wanted),
+    }
+
+
+def _member(member: Member) -> dict[str, t.Any]:
+    live = member.live
+    return {
+        "id": member.id,
+        "role": member.role,
+        "host": member.host,
+        "state": "ready"
+        if member.alive and member.ready
+        else ("loading" if member.state == "running" else member.state),
+        "ready": member.ready,
+        "why": live.get("why"),
+        "pid": live.get("pid"),
+        "restarts": live.get("restarts", 0),
+        "since": live.get("since"),
+        "url": member.label.get("url"),
+        "port": member.label.get("port"),
+        "ports": member.label.get("ports") or {},
+        "gpus": member.gpus,
+        "revision": member.revision,
+        "generation": member.generation,
+        "log": live.get("log"),
+    }
+
+
+def table(status: t.Mapping[str, t.Any]) -> list[str]:
+    """The state as lines for a terminal: the group, its marks, then a row a member."""
+    roles = status["roles"]
+    counts = ", ".join(f"{role} {roles[role]['ready']}/{roles[role]['desired']}" for role in ROLES)
+    lines = [
+        f"{status['name']}: {status['state'].upper()}"
+        + (f" ({status['message']})" if status["message"] else "")
+        + f"   {counts}"
+    ]
+    endpoint = status["endpoint"]
+    lines.append(
+        f"  endpoint {endpoint.get('url') or 'none'}"
+        + ("" if endpoint["registered"] else " (not registered)")
+        + f"   generation {status['generation']}   revision {status['revision']}"
+    )
+    router = status["router"]
+    if router["policy"]:
+        lines.append(
+            f"  router   {router['policy']} membership, {len(router['peers'])} peers"
+            + (", confirmed" if router["confirmed"] else ", NOT the members that run")
+        )
+    for mark in status["marks"]:
+        lines.append(f"  ! {mark['mark']}: {mark['why']}")
+    if status["pending"]:
+        why = " (the recipe changed with the collection, the spec did not)" if status["recipe_changed"] else ""
+        lines.append(
+            f"  ! pending configuration{why}, applied by: ansible-playbook inferops.pd.restart -e pd_group={status['name']}"
+        )
+        lines += [f"      {line}" for line in status["pending_diff"]]
+    if status["lock"]:
+        lines.append(f"  ! locked by {status['lock'].get('who')} since {status['lock'].get('since')}")
+    return lines + _rows(status["members"])
+
+
+def _rows(members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    if not members:
+        return []
+    rows = [("MEMBER", "ROLE", "HOST", "STATE", "PID", "PORTS", "NOTE")]
+    for m in members:
+        bands = [
+            f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "")
+            for n, b in (m.get("ports") or {}).items()
+        ]
+        note = (f"restarted {m['restarts']}x " if m.get("restarts") else "") + (m.get("why") or "")
+        ports = ", ".join([str(m["port"]), *bands]) if m.get("port") else ""
+        rows.append((m["id"], m["role"], m["host"], m["state"], str(m.get("pid") or "-"), ports, note.strip()))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]

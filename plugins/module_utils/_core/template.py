@@ -1,0 +1,417 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Role templates: what every member of a role has in common, rendered from the spec and the mode, with the placeholders that only a
+host can fill left in. The revision is a digest of these; a member is one of them filled in (member.py)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import typing as t
+from dataclasses import dataclass, field
+
+from . import placeholders
+from .arguments import Arguments, Option, normal, read_json_object, tokens
+from .engine import Engine, Sizes
+from .errors import PdError
+from .finding import Findings
+from .mode import Band, Membership, Mode, RouterRecipe
+from .placeholders import Template
+from .spec import ENGINE_ROLES, Group, Role
+
+# What a derived value may look like where only a host can tell it, to recognise a line pasted back from a plan.
+_LIKE = {"port": r"\d{1,5}", "address": r"[0-9A-Fa-f.:\[\]]+", "other": r".*"}
+
+
+@dataclass(frozen=True)
+class RoleTemplate:
+    """One role, rendered as far as the spec goes. `argv` and `env` values still hold `${member...}`, `${port}` and `${ports...}`."""
+
+    role: str
+    argv: tuple[str, ...]
+    env: t.Mapping[str, str]
+    executable: str
+    image: str | None
+    secrets: tuple[str, ...]
+    files: tuple[t.Mapping[str, t.Any], ...]
+    mounts: tuple[t.Any, ...]
+    devices: tuple[t.Any, ...]
+    gpus: int
+    sizes: Sizes
+    bands: tuple[tuple[str, int], ...]
+    resources: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # Owned lines that the user pasted back: (as written, the derived template); the plan checks them against what it renders.
+    pasted: tuple[tuple[str, str], ...] = ()
+
+    def masked(self) -> dict[str, t.Any]:
+        """What the revision covers: everything but values that differ from host to host."""
+        return {
+            "argv": list(self.argv),
+            "env": dict(self.env),
+            "image": self.image,
+            "secrets": list(self.secrets),
+            "files": [dict(f) for f in self.files],
+            "mounts": list(self.mounts),
+            "devices": list(self.devices),
+            "gpus": self.gpus,
+            "resources": dict(self.resources),
+        }
+
+    def port_demand(self) -> int:
+        """Ports that one member takes on its host: its HTTP port and its bands."""
+        return 1 + sum(width for _name, width in self.bands)
+
+
+@dataclass(frozen=True)
+class GroupTemplate:
+    """All roles of a group, the router's policy, and the revision over both."""
+
+    mode: Mode
+    engines: t.Mapping[str, Engine]
+    roles: t.Mapping[str, RoleTemplate]
+    policy: str
+    membership: Membership | None
+    recipe: RouterRecipe | None
+    revision: str
+
+    def masked(self) -> dict[str, t.Any]:
+        return {
+            "mode": self.mode.name,
+            "policy": self.policy,
+            "roles": {name: role.masked() for name, role in self.roles.items()},
+        }
+
+
+def render(group: Group, mode: Mode, engines: t.Mapping[str, Engine], findings: Findings) -> GroupTemplate | None:
+    """The templates of a group. Whatever the user wrote that cannot be rendered becomes a finding; None when a role cannot be at all.
+
+    `engines` gives the engine of each engine role."""
+    policy, membership = _membership(group, mode, findings)
+    roles: dict[str, RoleTemplate] = {}
+    try:
+        argvs = {r.name: tokens(r.args, f"roles.{r.name}.args") for r in group.roles.values()}
+    except PdError as exc:
+        findings.error("unreadable-arguments", str(exc), "", [])
+        return None
+    sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
+    for name in ENGINE_ROLES:
+        values = _role_values(group, mode, name, sizes)
+        roles[name] = _engine_role(group.roles[name], mode, engines[name], argvs[name], sizes[name], values, findings)
+    values = _role_values(group, mode, "router", sizes)
+    roles["router"] = _router_role(group.roles["router"], mode, membership, argvs["router"], values, findings)
+    _check_placeholders(roles, mode, findings)
+    template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, "")
+    return GroupTemplate(mode, engines, roles, policy, membership, mode.router, revision_of(template.masked()))
+
+
+def revision_of(masked: t.Mapping[str, t.Any]) -> str:
+    """The digest of masked role templates: 16 hex digits of SHA-256 over canonical JSON."""
+    text = json.dumps(masked, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def lease_of(group: Group, mode: Mode) -> t.Any:
+    return group.kv_lease if group.kv_lease is not None else mode.kv_lease.get("default")
+
+
+def _membership(group: Group, mode: Mode, findings: Findings) -> tuple[str, Membership | None]:
+    """The policy that the router follows: manual for an own command or a mode without a router, else the role's, else the mode's."""
+    router, recipe = group.roles["router"], mode.router
+    if recipe is None or router.command is not None:
+        return "manual", recipe.memberships.get("manual") if recipe else None
+    policy = router.membership or recipe.default_membership
+    if policy not in recipe.memberships:
+        findings.error(
+            "membership-not-offered",
+            f"roles.router.membership: mode {mode.name} has no policy {policy!r}.",
+            f"Write one of {', '.join(recipe.memberships)}, or leave it out for {recipe.default_membership!r}.",
+            ["router"],
+        )
+        policy = recipe.default_membership
+    return policy, recipe.memberships[policy]
+
+
+def _role_values(group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Sizes]) -> dict[str, t.Any]:
+    role = group.roles[name]
+    recipe_executable = mode.router.executable if name == "router" and mode.router else mode.executable
+    values: dict[str, t.Any] = {
+        "group": group.name,
+        "role": name,
+        "model": group.model,
+        "served_model_name": group.served_model_name,
+        "executable": role.executable or recipe_executable or "",
+        "kv_load_failure_policy": group.kv_load_failure_policy,
+        "kv_lease": lease_of(group, mode),
+    }
+    for peer, size in sizes.items():
+        for key, number in (("tensor", size.tensor), ("data", size.data), ("pipeline", size.pipeline)):
+            values[f"roles.{peer}.{key}_parallel_size"] = number
+            if peer == name:
+                values[f"{key}_parallel_size"] = number
+        if peer == name:
+            values["gpus"] = _gpus(group.roles[peer], size)
+    return values
+
+
+def _gpus(role: Role, sizes: Sizes) -> int:
+    """GPUs of one replica: as written (0 is a CPU engine), else what the parallel sizes need, else 1."""
+    return role.gpus if role.gpus is not None else sizes.gpus
+
+
+def _engine_role(
+    role: Role, mode: Mode, engine: Engine, argv: list[str], sizes: Sizes, values: dict[str, t.Any], findings: Findings
+) -> RoleTemplate:
+    gpus = _gpus(role, sizes)
+    derived = [_partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
+    kept, pasted = _without_derived(argv, derived, role.name, "the recipe sets it for every member", findings)
+    kept, connector = _connector(kept, mode, role.name, values, findings)
+    head = [_partial(a, values) for a in (role.command or mode.command)]
+    width = [] if sizes.written or (mode.connector is None and not mode.arguments) else engine.width_arguments(gpus)
+    kept = [_partial(a, values) for a in kept]
+    return RoleTemplate(
+        role=role.name,
+        argv=tuple([*head, *connector, *width, *kept, *derived]),
+        env=_environment(role, mode.environment_of(role.name), values, findings),
+        executable=values["executable"],
+        image=role.image,
+        secrets=role.secrets,
+        files=tuple({k: _partial(v, values) if isinstance(v, str) else v for k, v in f.items()} for f in mode.files),
+        mounts=role.mounts,
+        devices=role.devices,
+        gpus=gpus,
+        sizes=sizes,
+        bands=tuple((band.name, band_width(band, sizes, gpus)) for band in mode.bands_of(role.name)),
+        pasted=tuple(pasted),
+    )
+
+
+def _router_role(
+    role: Role, mode: Mode, membership: Membership | None, argv: list[str], values: dict[str, t.Any], findings: Findings
+) -> RoleTemplate:
+    recipe = mode.router
+    sizes = Sizes(1, 1, 1, 0, False)
+    bands = tuple((band.name, band_width(band, sizes, 0)) for band in mode.bands_of("router"))
+    if recipe is None or membership is None or role.command is not None:
+        # The user's own router runs exactly as written.
+        command = [_partial(a, values) for a in (*(role.command or ()), *argv)]
+        env = _environment(role, recipe.environment if recipe else {}, values, findings)
+        return RoleTemplate(
+            "router",
+            tuple(command),
+            env,
+            values["executable"],
+            role.image,
+            role.secrets,
+            (),
+            role.mounts,
+            role.devices,
+            0,
+            sizes,
+            bands,
+        )
+    if role.port is not None:
+        values = {**values, "port": role.port}
+    derived = [_partial(a, values) for a in (*recipe.arguments, *membership.arguments)]
+    kept, pasted = _without_derived(argv, derived, "router", "the recipe connects the router with it", findings)
+    kept = _without_peer_flags(kept, recipe, membership, findings)
+    tunables = _tunables(kept, (*membership.tunables, *recipe.tunables))
+    return RoleTemplate(
+        role="router",
+        argv=tuple(
+            [*(_partial(a, values) for a in recipe.command), *derived, *tunables, *(_partial(a, values) for a in kept)]
+        ),
+        env=_environment(role, recipe.environment, values, findings),
+        executable=values["executable"],
+        image=role.image if "image" in role.own else recipe.image or role.image,
+        secrets=role.secrets,
+        files=(),
+        mounts=role.mounts,
+        devices=role.devices,
+        gpus=0,
+        sizes=sizes,
+        bands=bands,
+        resources=role.resources,
+        pasted=tuple(pasted),
+    )
+
+
+def band_width(band: Band, sizes: Sizes, gpus: int) -> int:
+    """How many ports a band takes on a member with these sizes."""
+    if isinstance(band.width, int):
+        return band.width
+    return {
+        "data_parallel_size": sizes.data,
+        "tensor_parallel_size": sizes.tensor,
+        "world_size": sizes.tensor * sizes.data * sizes.pipeline,
+        "gpus": gpus,
+    }[band.width]
+
+
+def _partial(text: str, values: t.Mapping[str, t.Any]) -> str:
+    return placeholders.fill(text, values, partial=True)
+
+
+def _environment(
+    role: Role, recipe: t.Mapping[str, str], values: dict[str, t.Any], findings: Findings
+) -> dict[str, str]:
+    """The recipe's variables under the user's; one that the user takes over is said."""
+    env = {name: _partial(value, values) for name, value in recipe.items()}
+    for name, value in role.env.items():
+        if name in env and env[name] != value:
+            findings.warning(
+                "environment-overridden",
+                f"roles.{role.name}.env.{name}: {value!r} takes the place of the recipe's {env[name]!r}.",
+                "Leave it out unless you mean it: the recipe sets it so that members find each other.",
+                [role.name],
+            )
+        env[name] = _partial(value, values)
+    for name in role.secrets:
+        env.pop(name, None)
+    return env
+
+
+def _without_derived(
+    argv: list[str], derived: list[str], role: str, why: str, findings: Findings
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """The user's argv without lines that say what is derived anyway; a different value for a derived flag is an error."""
+    owned = {option.name: option for option in Arguments(derived).options}
+    kept: list[str] = []
+    pasted: list[tuple[str, str]] = []
+    arguments = Arguments(argv)
+    at = 0
+    for option in arguments.options:
+        kept += argv[at : option.start]
+        at = option.stop
+        mine = owned.get(option.name)
+        if mine is None:
+            kept += argv[option.start : option.stop]
+        elif _same(option, mine):
+            if mine.value and "${" in mine.value:
+                pasted.append((option.value or "", mine.value))
+        else:
+            findings.error(
+                "owned-flag",
+                f"roles.{role}.args: {option.text} is not yours to set: {why} ({mine.text}).",
+                "Remove it."
+                + (" The router's port is roles.router.port." if role == "router" and option.name == "port" else ""),
+                [role],
+            )
+    kept += argv[at:]
+    return kept, pasted
+
+
+def _same(written: Option, derived: Option) -> bool:
+    """Whether a written option says what the derived one does, as far as the spec can tell."""
+    if written.value == derived.value:
+        return True
+    if written.value is None or derived.value is None or "${" not in derived.value:
+        return False
+    pattern, at = "", 0
+    for match in placeholders.PLACEHOLDER.finditer(derived.value):
+        name = match.group(1) or ""
+        kind = (
+            "port"
+            if name == "port" or name.startswith("ports.")
+            else "address"
+            if name.endswith("address")
+            else "other"
+        )
+        pattern += re.escape(derived.value[at : match.start()]) + _LIKE[kind]
+        at = match.end()
+    return re.fullmatch(pattern + re.escape(derived.value[at:]), written.value) is not None
+
+
+def _connector(
+    argv: list[str], mode: Mode, role: str, values: t.Mapping[str, t.Any], findings: Findings
+) -> tuple[list[str], list[str]]:
+    """The user's argv and the connector's argument: the mode's, or the user's own where one is written."""
+    if mode.connector is None:
+        return argv, []
+    text = _partial(placeholders.from_json(_without_none(mode.connector.by_role[role])), values)
+    own = Arguments(argv).last([mode.connector.flag])
+    derived = [f"{mode.connector.flag}={text}"]
+    if own is None:
+        return argv, derived
+    rest = argv[: own.start] + argv[own.stop :]
+    given = read_json_object(own.value or "")
+    if given is None:
+        findings.error(
+            "malformed-connector",
+            f"roles.{role}.args: the value of {own.flag} is not a JSON object: {_shorten(own.value or 'nothing')}",
+            'Write it as one entry, for example \'--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}\'.',
+            [role],
+        )
+        return rest, derived
+    if given == read_json_object(text):
+        return rest, derived
+    findings.warning(
+        "own-connector",
+        f"roles.{role}.args: your {own.flag} stands in place of the recipe's; its environment and ports stay.",
+        "Pairing of an own connector is not checked beyond its JSON.",
+        [role],
+    )
+    return argv, []
+
+
+def _without_none(value: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {k: v for k, v in value.items() if v is not None}
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 120 else text[:117] + "...")
+
+
+def _without_peer_flags(argv: list[str], recipe: RouterRecipe, membership: Membership, findings: Findings) -> list[str]:
+    """Peer flags append, so one more would be a member that does not exist: refused in whichever policy."""
+    flags = {
+        normal(words[0]) for m in (membership, *recipe.memberships.values()) for words in m.peers.values() if words
+    }
+    found = [o for o in Arguments(argv).options if o.name in flags]
+    for option in found:
+        tunables = ", ".join(tunable.flag for tunable in (*membership.tunables, *recipe.tunables))
+        findings.error(
+            "owned-flag",
+            f"roles.router.args: {option.text} is not yours to set: the router's peers are the group's members.",
+            f"Remove it. What you may tune: {tunables}.",
+            ["router"],
+        )
+    taken = {i for o in found for i in range(o.start, o.stop)}
+    return [token for i, token in enumerate(argv) if i not in taken]
+
+
+def _tunables(argv: list[str], tunables: t.Iterable[t.Any]) -> list[str]:
+    """The recipe's defaults for flags that the user does not write."""
+    written = Arguments(argv)
+    return [f"{tunable.flag}={tunable.default}" for tunable in tunables if not written.has(tunable.flag)]
+
+
+def _check_placeholders(roles: t.Mapping[str, RoleTemplate], mode: Mode, findings: Findings) -> None:
+    for role in roles.values():
+        bands = [name for name, _width in role.bands]
+        for place, texts in (("args", role.argv), ("env", tuple(role.env.values()))):
+            for text in texts:
+                for name in placeholders.names(text):
+                    try:
+                        placeholders.check(f"${{{name.partition(':')[0]}}}", bands, f"roles.{role.role}.{place}")
+                    except PdError as exc:
+                        findings.error("unknown-placeholder", str(exc), "", [role.role])
+
+
+class CompiledRole:
+    """A role template with its texts split once, to be filled in for thousands of members."""
+
+    def __init__(self, template: RoleTemplate) -> None:
+        self.template = template
+        self.argv = [Template(a) for a in template.argv]
+        self.env = [(name, Template(value)) for name, value in template.env.items()]
+        self.files = [{k: Template(v) if isinstance(v, str) else v for k, v in f.items()} for f in template.files]
+
+    def fill(self, values: t.Mapping[str, t.Any]) -> tuple[list[str], dict[str, str], list[dict[str, t.Any]]]:
+        """(argv, env, files) of one member. Raises PdError for a placeholder that has no value on its host."""
+        argv = [a.fill(values) if a.parts else a.text for a in self.argv]
+        env = {name: v.fill(values) if v.parts else v.text for name, v in self.env}
+        files = [{k: v.fill(values) if isinstance(v, Template) else v for k, v in f.items()} for f in self.files]
+        return argv, env, files

@@ -1,0 +1,17 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The engines, by backend name. A new engine is a new file here and one line below."""
+
+from __future__ import annotations
+
+from .._core.engine import Engine
+from . import vllm
+
+ENGINES: dict[str, Engine] = {engine.backend: engine for engine in (vllm.ENGINE,)}
+
+
+def by_backend(backend: str | None) -> Engine | None:
+    """The engine of a backend, spelled in any case; None when there is none."""
+    return next((e for name, e in ENGINES.items() if name.lower() == (backend or "").lower()), None)

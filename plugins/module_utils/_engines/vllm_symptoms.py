@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Log symptoms of vLLM and its NIXL connector. The lines were read in vllm 0.32's source, and seen from a real engine where fatal."""
+
+from __future__ import annotations
+
+from .._core.symptom import Symptom, symptom
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    # -- what keeps a member from ever being ready, with its process alive or not
+    symptom(
+        "side channel port taken",
+        r"zmq\.error\.ZMQError: Address already in use",
+        "another process has this member's NIXL side channel port: the engine hangs at start for ever",
+        "End what holds the port (ss -ltnp shows it), or move pd_port_range away from it; then deploy again.",
+        fatal=True,
+    ),
+    symptom(
+        "side channel address not of this host",
+        r"zmq\.error\.ZMQError: (?:Cannot assign requested address|No such device)",
+        "the KV address that this member was given is on no interface of its host: the engine hangs at start for ever",
+        "Set pd_kv_interface of the host to an interface that has an address its peers reach; then deploy again.",
+        fatal=True,
+    ),
+    symptom(
+        "block size refused",
+        r"No common block size for",
+        "the attention backend of this platform cannot work with the block size asked for; the engine may hang instead of exiting",
+        "Change --block-size on both roles to a multiple that the line names, or leave it out.",
+        fatal=True,
+    ),
+    symptom(
+        "kv cache layout refused",
+        r"VLLM_KV_CACHE_LAYOUT=\S* does not satisfy|kv_cache_layout .* not supported",
+        "the attention backend of this platform cannot work with the KV cache layout asked for",
+        "Change VLLM_KV_CACHE_LAYOUT on both roles to one that the line names, or leave it out.",
+        fatal=True,
+    ),
+    symptom(
+        "connector unknown",
+        r"Unsupported connector type",
+        "this engine version has no such KV connector",
+        "Compare the engine's version with what the mode knows, or correct --kv-transfer-config.",
+        fatal=True,
+    ),
+    symptom(
+        "connector configuration refused",
+        r"(?:KVTransferConfig|kv.transfer.config).*(?:Unexpected keyword argument|validation error)|kv_connector .* is not supported",
+        "the engine does not accept the KV transfer configuration",
+        "Use the mode's own, or write it for the engine version that runs.",
+        fatal=True,
+    ),
+    symptom(
+        "kv connector conflict",
+        r"(?:duplicate|multiple).*(?:kv.transfer.config|kv_connector)|got multiple values for keyword argument 'engine_id'",
+        "two KV connectors were configured side by side",
+        "Leave --kv-transfer-config out of args: the mode composes it.",
+        fatal=True,
+    ),
+    symptom(
+        "nixl not installed",
+        r"NIXL is not available|No module named 'nixl'",
+        "the engine's environment has no NIXL",
+        "Use an image with NIXL, or install nixl beside the engine.",
+        fatal=True,
+    ),
+    symptom(
+        "ucx no device",
+        r"UCX_NET_DEVICES.*(?:not found|not available|no such)|network devices? '?[\w:,.]*'? (?:is|are) not available"
+        r"|no active messages transport|No such device.*tcp://",
+        "UCX has no device of the names it was given on this host",
+        "Set pd_kv_interface of the host to an interface, or RDMA device, that exists there.",
+        fatal=True,
+    ),
+    symptom(
+        "context longer than the model",
+        r"User-specified max_model_len .* is greater than the derived|larger than the maximum number of tokens that can be stored in KV cache"
+        r"|max seq len .* is larger than the maximum number of tokens",
+        "the context length asked for does not fit the model, or the memory left for its KV cache",
+        "Lower --max-model-len on both roles, or give the members more memory.",
+        fatal=True,
+    ),
+    symptom(
+        "expandable segments refused",
+        r"incompatible with PYTORCH_CUDA_ALLOC_CONF=expandable_segments|expandable_segments:True.*(?:not (?:supported|compatible)|incompatible)",
+        "vLLM refuses PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True together with a KV connector",
+        "Remove the variable from the environment of the roles.",
+        fatal=True,
+    ),
+    symptom(
+        "engine process died",
+        r"Engine core proc(?:ess)? \S+ died|Worker proc \S+ died unexpectedly|WorkerProc .* died|EngineCore (?:process )?died"
+        r"|engine core .* terminated unexpectedly",
+        "a child process of the engine died behind its API server, which stays up and answers /health with 503",
+        "The cause stands above that line in the log, or in the kernel's (out of memory). Deploy again to replace the member.",
+        fatal=True,
+    ),
+    # -- what a pair says at its first request
+    symptom(
+        "compatibility hash mismatch",
+        r"NIXL compatibility hash mismatch|(?:kv|compatib).*hash mismatch",
+        "prefill and decode differ in engine version, model string, dtype, KV dtype, attention backend, hybrid manager or speculation",
+        "Make the roles alike (both their images and args), then restart the whole group.",
+    ),
+    symptom(
+        "engine id mismatch",
+        r"Remote NIXL agent engine ID mismatch",
+        "another engine than the one meant answered on the side channel (an address of several hosts, or a stale peer)",
+        "Check VLLM_NIXL_SIDE_CHANNEL_HOST in the plan: it must be an address that only this host has. Restart the group.",
+    ),
+    symptom(
+        "handshake payload",
+        r"Failed to decode NixlHandshakePayload",
+        "the roles run different connector versions",
+        "Use one image, or engine version, for both roles.",
+    ),
+    symptom(
+        "side channel unreachable",
+        r"zmq\.error\.Again|handshake_failed",
+        "decode does not reach prefill's side channel within 5 s",
+        "Open the members' ports (pd_port_range) between the KV addresses of the hosts; check the KV interface of both.",
+    ),
+    symptom(
+        "pairing of sizes or layouts",
+        r"Heterogeneous TP expects same kv_cache_layout|requires contiguous heads|block size \d+ is not divisible by"
+        r"|tensor parallel size \d+ is not divisible|remote P KV block_len|block sizes are not supported when P TP",
+        "tensor parallel sizes, block sizes or KV layouts of the two roles do not fit",
+        "Make block size and layout equal, and one tensor parallel size a multiple of the other.",
+    ),
+    symptom(
+        "different models",
+        r"Number of KV layers must match",
+        "the roles run different models, or different numbers of layers",
+        "Give both roles the same model and the same speculation settings.",
+    ),
+    symptom(
+        "NIXL_ERR_BACKEND",
+        r"NIXL_ERR_BACKEND|NIXL_ERR_REMOTE_DISCONNECT|IBV_WC_REM_ACCESS_ERR|UCX\s+ERROR",
+        "the transport between the two hosts failed: almost always the wrong interface",
+        "Check the KV interface (and its RDMA devices) of both hosts; deploy again when a prefill was replaced.",
+    ),
+    symptom(
+        "blocks expired",
+        r"Potentially invalid KV blocks|Releasing expired KV blocks",
+        "decode fetched a prefill's blocks too late, or never: answers may be wrong",
+        "Decode is overloaded or the lease too short: add decode members, or raise kv_lease.",
+    ),
+    symptom(
+        "no kv parameters from the router",
+        r"Got invalid KVTransferParams .* will not utilize KVTransfer|Missing transfer_id in kv_transfer_params",
+        "requests come without the prefill's parameters: every prompt is computed twice",
+        "Check the router's --kv-connector, and that clients use the router and not the members.",
+    ),
+    symptom(
+        "kv load failed",
+        r"due to KV load failure|transfer_setup_failed|NIXL transfer failure",
+        "decode could not load a prompt's KV cache",
+        "The lines above it name the peer. Check that prefill runs and that its side channel is reachable from decode.",
+    ),
+    symptom(
+        "rdma unavailable",
+        r"rdma_create_(?:event_channel|id)|No RDMA devices found|ibv_open_device.*failed|GID is NULL|Failed to modify QP to RTR",
+        "the RDMA devices cannot be used from here",
+        "The member needs the HCA's devices, IPC_LOCK and unlimited memlock; check GID index and MTU.",
+    ),
+)

@@ -1,0 +1,117 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This file documents the action plugin of the same name, which runs on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: group_info
+short_description: Tell the state of a group
+version_added: 0.1.0
+description:
+  - The state of one group, or of every group that the inventory or the hosts know, from the hosts' facts of this run.
+  - States are V(pending), V(partial), V(running) and V(error). Being below the wanted ratio is a mark beside the state.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.info_module
+options:
+  name:
+    description: The group. Left out, or V(all), every group is told.
+    type: str
+  spec:
+    description: The spec. Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
+    type: dict
+  hosts:
+    description: Facts by host name. Left out, what the hosts of the play registered under the name O(register) is read.
+    type: dict
+  register:
+    description: The name under which the hosts registered their facts.
+    type: str
+    default: pd_facts
+  modes_path:
+    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
+    type: list
+    elements: path
+    default: []
+  show:
+    description: Print the table for people as well.
+    type: bool
+    default: false
+  fail_unless_running:
+    description: Fail when a group that is told is not running, for monitoring.
+    type: bool
+    default: false
+seealso:
+  - module: inferops.pd.host_facts
+"""
+
+EXAMPLES = r"""
+- name: Ask every host what there is
+  inferops.pd.host_facts:
+  register: pd_facts
+
+- name: Tell the state of every group
+  inferops.pd.group_info:
+    show: true
+  register: status
+  run_once: true
+
+- name: Fail when a group does not serve
+  ansible.builtin.assert:
+    that: status.groups.values() | rejectattr('state', 'equalto', 'running') | length == 0
+  run_once: true
+"""
+
+RETURN = r"""
+groups:
+  description: The state of each group by name.
+  returned: always
+  type: dict
+  contains:
+    state:
+      description: V(pending), V(partial), V(running) or V(error).
+      type: str
+    message:
+      description: Why it is not running.
+      type: str
+    roles:
+      description: Per role the numbers RV(ignore:ready), RV(ignore:desired), RV(ignore:running), RV(ignore:down), RV(ignore:unknown).
+      type: dict
+    marks:
+      description: What is to be known beside the state, each with its reason.
+      type: list
+      elements: dict
+    pending:
+      description: Whether the spec differs from what the members run.
+      type: bool
+    pending_diff:
+      description: The difference, a line a fact.
+      type: list
+      elements: str
+    members:
+      description: Every member with its host, state, pid, ports and log.
+      type: list
+      elements: dict
+    endpoint:
+      description: The address for clients, and whether it is registered.
+      type: dict
+    router:
+      description: The router's policy and the peers that it has.
+      type: dict
+table:
+  description: The same as lines for a terminal.
+  returned: always
+  type: list
+  elements: str
+silent:
+  description: Hosts of the play that gave no facts.
+  returned: always
+  type: list
+  elements: str
+"""

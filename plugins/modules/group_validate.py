@@ -1,0 +1,127 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This file documents the action plugin of the same name, which runs on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: group_validate
+short_description: Judge a group's spec before any host is asked
+version_added: 0.1.0
+description:
+  - Reads one entry of C(pd_groups), fills in what is inherited, and reports every finding at once. A pair of prefill and decode that would
+    answer wrongly is an error.
+  - It runs on the controller and changes nothing.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.info_module
+options:
+  name:
+    description: The group. Left out, or V(all), every group of the inventory is judged.
+    type: str
+  spec:
+    description: The spec to judge. Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
+    type: dict
+  hosts:
+    description: Facts by host name, as M(inferops.pd.host_facts) returns them under C(pd_host); what they can settle is settled.
+    type: dict
+    default: {}
+  model_config:
+    description: The model's C(config.json) as a dictionary. What it can settle does not stay unverified.
+    type: dict
+  fail_on:
+    description: The mildest severity that fails the task.
+    type: str
+    choices: [error, unverified, warning, never]
+    default: error
+  one:
+    description: Insist on the name of one group.
+    type: bool
+    default: false
+  show:
+    description: Print a line for each group.
+    type: bool
+    default: false
+  modes_path:
+    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
+    type: list
+    elements: path
+    default: []
+seealso:
+  - module: inferops.pd.group_plan
+"""
+
+EXAMPLES = r"""
+- name: Judge every group of the inventory
+  inferops.pd.group_validate:
+
+- name: Judge a spec that is not in the inventory, and look at the findings
+  inferops.pd.group_validate:
+    name: trial
+    spec:
+      mode: vllm-nixl
+      model: /models/Qwen3-32B
+      engine:
+        args: ["--max-model-len=32768"]
+      roles:
+        prefill: {hosts: prefill_nodes, replicas: 2, gpus: 4}
+        decode: {hosts: decode_nodes, gpus: 8}
+        router: {hosts: router_nodes, port: 8000}
+    fail_on: never
+  register: verdict
+"""
+
+RETURN = r"""
+valid:
+  description: Whether no finding is an error.
+  returned: always
+  type: bool
+findings:
+  description: What is to be said, the worst first.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    severity:
+      description: V(error), V(unverified) or V(warning).
+      type: str
+    code:
+      description: A stable word, a heading of docs/findings.md.
+      type: str
+    message:
+      description: What it is, with the values.
+      type: str
+    hint:
+      description: What to write instead.
+      type: str
+    roles:
+      description: The roles it is about.
+      type: list
+      elements: str
+    host:
+      description: The host it is about, or null.
+      type: str
+spec:
+  description: The spec with every inherited value filled in; of secrets the names alone.
+  returned: for one group
+  type: dict
+observe:
+  description: The arguments for M(inferops.pd.host_facts) that make it look at what this group needs.
+  returned: for one group
+  type: dict
+groups:
+  description: The same by group name.
+  returned: always
+  type: dict
+names:
+  description: The groups that were judged, in the inventory's order.
+  returned: always
+  type: list
+  elements: str
+"""

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""What every action of the collection does on the controller: read arguments, groups and hosts, and turn an error into one sentence."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.action import ActionBase
+
+from ..module_utils import _engines
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.finding import Findings, as_text
+from ..module_utils._core.validate import Catalogue, Verdict, validate
+from ._modes import load_modes
+from ._plain import names_list, to_plain
+
+
+class PdAction(ActionBase):
+    """An action that runs on the controller alone. Subclasses give ARGUMENTS and `act`."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+    TRANSFERS_FILES = False
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {}
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        self.task_vars = task_vars or {}
+        _spec, self.args = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
+        try:
+            result = self.act()
+        except PdError as exc:
+            raise AnsibleActionFail(str(exc)) from exc
+        result.setdefault("changed", False)
+        return result
+
+    def act(self) -> dict[str, t.Any]:
+        raise NotImplementedError
+
+    # -- variables -------------------------------------------------------------------------------------------------------------
+
+    def variable(self, name: str, default: t.Any = None) -> t.Any:
+        """A variable of the play, templated and plain."""
+        if name not in self.task_vars:
+            return default
+        return to_plain(self._templar.template(self.task_vars[name]))
+
+    def groups(self) -> dict[str, t.Any]:
+        """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""
+        merged: dict[str, t.Any] = {}
+        origin: dict[str, str] = {}
+        for variable in sorted(v for v in self.task_vars if v == "pd_groups" or v.startswith("pd_groups_")):
+            found = self.variable(variable)
+            if found in (None, "", {}):
+                continue
+            if not isinstance(found, dict):
+                raise PdError(
+                    f"{variable} is not a dictionary of groups by name. Write {variable}: {{NAME: {{mode: ..., ...}}}}."
+                )
+            for name, spec in found.items():
+                if name in merged:
+                    raise PdError(f"Group {name!r} is defined twice: in {origin[name]} and in {variable}. Keep one.")
+                merged[name], origin[name] = spec, variable
+        return merged
+
+    def spec_of(self, name: str) -> t.Any:
+        """The spec to work on: the argument `spec`, else the inventory's group of that name."""
+        if self.args.get("spec") is not None:
+            return to_plain(self.args["spec"])
+        groups = self.groups()
+        if name not in groups:
+            known = ", ".join(sorted(groups)) or "none; define pd_groups in group_vars"
+            raise PdError(f"There is no group {name!r} in pd_groups. Groups: {known}.")
+        return groups[name]
+
+    def catalogue(self) -> Catalogue:
+        paths = names_list(self.args.get("modes_path")) or names_list(self.variable("pd_modes_path"))
+        return Catalogue(load_modes(paths), _engines.by_backend)
+
+    def verdict(self, name: str, spec: t.Any) -> Verdict:
+        return validate(name, spec, self.catalogue())
+
+    # -- hosts -----------------------------------------------------------------------------------------------------------------
+
+    def pattern_hosts(self, pattern: str) -> list[str]:
+        """The hosts of an Ansible pattern, whatever --limit says."""
+        manager = self._inventory()
+        return [host.name for host in manager.get_hosts(pattern)] if pattern else []
+
+    def _inventory(self) -> InventoryManager:
+        if not hasattr(self, "_manager"):
+            manager = InventoryManager(loader=DataLoader(), sources=None, parse=False)
+            for group, hosts in (self.task_vars.get("groups") or {}).items():
+                manager.add_group(group)
+                for host in hosts:
+                    manager.add_host(host, group=group)
+            self._manager = manager
+        return self._manager
+
+    def results_of(self, register: str) -> dict[str, dict[str, t.Any]]:
+        """What each host of the play registered under that name in this run; hosts without a result are left out."""
+        hostvars = self.task_vars["hostvars"]
+        found: dict[str, dict[str, t.Any]] = {}
+        for host in self.task_vars.get("ansible_play_hosts_all") or ():
+            result = hostvars[host].get(register) if host in hostvars else None
+            if isinstance(result, t.Mapping) and not result.get("skipped"):
+                found[host] = to_plain(result)
+        return found
+
+
+def refuse(name: str, findings: Findings, fail_on: str) -> str | None:
+    """The message that a group is refused with, or None."""
+    if not findings.fails(fail_on):
+        return None
+    plain = findings.to_plain()
+    count = len([f for f in plain if f["severity"] == "error"])
+    head = (
+        f"Group {name} is refused: {count} error{'s' if count != 1 else ''}."
+        if count
+        else f"Group {name} is refused (fail_on: {fail_on})."
+    )
+    return f"{head}\n{as_text(plain)}"

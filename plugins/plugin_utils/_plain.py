@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Plain values: what reaches a plugin on the controller is tagged text and lazy dictionaries; the core gets what JSON has."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+
+def to_plain(value: t.Any) -> t.Any:
+    """`value` as plain dictionaries, lists, text and numbers. Vault text becomes its plain text: keep such values out of results."""
+    return json.loads(json.dumps(value, default=_other))
+
+
+def _other(value: t.Any) -> t.Any:
+    if isinstance(value, t.Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    return str(value)
+
+
+def truthy(value: t.Any) -> bool:
+    """A switch as `-e name=true` gives it (text) or a variable file (a boolean)."""
+    return str(value).strip().lower() in ("1", "true", "yes", "on") if isinstance(value, str) else bool(value)
+
+
+def names_list(value: t.Any) -> list[str]:
+    """A list of names, given as a list or as text with commas."""
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return [str(part) for part in value]
