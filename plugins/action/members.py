@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of members: hands each host its own slice of the plan, and the secrets that its members need apart from it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import typing as t
+
+from ..module_utils._core.spec import secrets_of
+from ..plugin_utils._action import PdAction
+from ..plugin_utils._plain import to_plain
+from ..plugin_utils.waiting import wait_for_members
+
+PHASES = ("router_stop", "stop", "start", "router", "endpoint", "forget")
+# A lock that nobody renewed for this long belongs to a dead run.
+LOCK_TTL = 300
+
+
+class ActionModule(PdAction):
+    _requires_connection = True
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "plan": {"type": "dict", "required": True},
+        "phase": {"type": "str", "choices": list(PHASES), "required": True},
+        "secrets": {"type": "dict", "no_log": True},
+        "state_dir": {"type": "path"},
+        "supervisord": {"type": "path"},
+        "break_lock": {"type": "bool", "default": False},
+        "registered": {"type": "bool", "default": False},
+        "state": {"type": "str", "default": "partial"},
+        "strict": {"type": "bool", "default": True},
+        "undo": {"type": "bool", "default": False},
+        "ready": {"type": "list", "elements": "str", "default": []},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        plan, phase = to_plain(self.args["plan"]), self.args["phase"]
+        host = self.task_vars["inventory_hostname"]
+        part = slice_of(plan, host, self.args["undo"])
+        if part is None or not concerns(part, phase):
+            return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
+        result = self._module("members", self._arguments(plan, part, phase))
+        if phase == "router" and not result.get("failed"):
+            self._after_router(plan, host, result)
+        result.setdefault("ok", not result.get("failed"))
+        if not self.args["strict"] and result.get("failed"):
+            result |= {"failed": False, "ok": False}
+        return result
+
+    def _arguments(self, plan: dict[str, t.Any], part: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
+        return {
+            "plan": part,
+            "phase": phase,
+            "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
+            "state_dir": self.args["state_dir"],
+            "supervisord": self.args["supervisord"],
+            "holder": holder(),
+            "break_lock": self.args["break_lock"],
+            "registered": self.args["registered"],
+            "state": self.args["state"],
+        }
+
+    def _module(self, name: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Run a module of the collection on the host. What it was called with is not repeated in the result: it is long."""
+        given = {key: value for key, value in arguments.items() if value is not None}
+        result = self._execute_module(module_name=f"inferops.pd.{name}", module_args=given, task_vars=self.task_vars)
+        result.pop("invocation", None)
+        return t.cast("dict[str, t.Any]", result)
+
+    def _after_router(self, plan: dict[str, t.Any], host: str, result: dict[str, t.Any]) -> None:
+        """The rest of the router's phase: it answers, and under dynamic membership it knows its peers."""
+        router = plan["router"]["member"]
+        fresh = router["id"] in plan["hosts"][host]["create"]
+        if self._task.check_mode and fresh:
+            return
+        if fresh:
+            waited = wait_for_members(
+                self, plan, "router", state_dir=self.args["state_dir"], supervisord=self.args["supervisord"]
+            )
+            result["waited"] = waited
+            if waited.get("not_ready"):
+                result |= {"failed": True, "msg": waited.get("msg", "the router did not answer")}
+                return
+        if plan["router"]["policy"] != "dynamic":
+            return
+        wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
+        peers = self._module(
+            "router_peers",
+            {
+                "url": router["url"],
+                "dialect": plan["router"]["dialect"],
+                "model": plan["router"]["model"],
+                "peers": wanted,
+            },
+        )
+        result["peers"] = peers
+        result["changed"] = bool(result.get("changed") or peers.get("changed"))
+        if peers.get("failed"):
+            result |= {"failed": True, "msg": peers.get("msg", "the router did not take its peers")}
+
+    def _secrets(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, dict[str, str]]:
+        """Values by member, for the members of this host that need any."""
+        wanted = [m for m in part["members"] if m["parts"][0]["secrets"]]
+        if not wanted:
+            return {}
+        given = to_plain(self.args["secrets"]) if self.args["secrets"] is not None else None
+        spec = self.spec_of(plan["group"]) if given is None else None
+        by_role = {
+            m["role"]: (given.get(m["role"]) or {}) if given is not None else secrets_of(spec, m["role"])
+            for m in wanted
+        }
+        return {m["id"]: {name: by_role[m["role"]].get(name, "") for name in m["parts"][0]["secrets"]} for m in wanted}
+
+
+def holder() -> dict[str, t.Any]:
+    """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook."""
+    return {"who": f"{getpass.getuser()}@{socket.gethostname()} pid {os.getppid()}", "ttl": LOCK_TTL}
+
+
+def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str, t.Any] | None:
+    """A host's own part of the plan: its members and steps, and the record. None for a host that the plan does not name.
+
+    With `undo`, what the plan would start is what is to go: members that this run started, and nothing else."""
+    if host not in plan["hosts"]:
+        return None
+    here = dict(plan["hosts"][host])
+    record = plan["record"]
+    if undo:
+        started = {name for other in plan["hosts"].values() for name in other["create"]}
+        here |= {"absent": here["create"], "create": [], "present": [m for m in here["present"] if m not in started]}
+        record = {**record, "members": [m for m in record["members"] if m["id"] not in started]}
+    mine = {key: plan[key] for key in ("group", "runtime", "generation", "revision", "action")}
+    return {
+        **mine,
+        "record": record,
+        "members": [m for m in plan["members"] if any(p["host"] == host for p in m["parts"])],
+        "hosts": {host: here},
+        "steps": [s for s in plan["steps"] if s["host"] in (host, None)],
+    }
+
+
+def concerns(part: dict[str, t.Any], phase: str) -> bool:
+    """Whether a phase has work on the host of this slice. The record and the lock are every host's."""
+    router = any(m["role"] == "router" for m in part["members"])
+    if phase == "router":
+        return router
+    if phase == "router_stop":
+        return any("-router-" in name for name in next(iter(part["hosts"].values()))["absent"])
+    return True
