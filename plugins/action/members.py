@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import getpass
-import os
 import socket
 import typing as t
 
 from ..module_utils._core.spec import secrets_of
+from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import wait_for_members
@@ -117,7 +117,8 @@ class ActionModule(PdAction):
 
 def holder() -> dict[str, t.Any]:
     """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook."""
-    return {"who": f"{getpass.getuser()}@{socket.gethostname()} pid {os.getppid()}", "ttl": LOCK_TTL}
+    run = lock.process()
+    return {"who": f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}", "ttl": LOCK_TTL, "process": run}
 
 
 def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str, t.Any] | None:

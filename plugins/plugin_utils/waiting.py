@@ -187,7 +187,8 @@ def wait_for_members(
 
     def call(members: list[dict[str, t.Any]], seconds: int, memory: dict[str, t.Any]) -> Result:
         wanted = [{"id": m["id"], "role": m["role"], "probe": m["probe"], "label": _label(m, host)} for m in members]
-        arguments = {**fixed, "members": wanted, "slice": seconds, "memory": memory}
+        given = {key: value for key, value in fixed.items() if value is not None}
+        arguments = {**given, "members": wanted, "slice": seconds, "memory": memory}
         return _patiently(lambda: _execute(action, arguments, variables), host, say)
 
     def say(text: str) -> None:

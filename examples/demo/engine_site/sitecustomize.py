@@ -1,11 +1,14 @@
-"""Two cures for engines that share a few CPU cores: put this folder on PYTHONPATH of each engine (demo and tests only).
+"""Three cures for engines that share a few CPU cores: put this folder on PYTHONPATH of each engine (demo and tests only).
 
-Both are waits that a GPU server with cores to spare never notices, and that bring a machine with two cores to a halt:
+They are about waits that a GPU server with cores to spare never notices, and that bring a machine with two to a halt:
 
 - NIXL's Python API asks for a progress thread without any pause, so each engine burns a whole core even when idle. It
   gets a pause of a millisecond.
 - vLLM's message queue between processes polls with os.sched_yield(). Where the cores are contended, a process that yields
   is not run again for seconds, up to half a minute. It sleeps a little instead.
+- vLLM compiles a few small functions with torch.compile even under --enforce-eager: the first request that asks for
+  logprobs waits 20 s for a C++ compiler, and fails where there is none. torch.compile is switched off, unless
+  TORCH_COMPILE_DISABLE is already set.
 
 No file of either package is changed; without this folder on PYTHONPATH they behave as always.
 """
@@ -55,5 +58,6 @@ class NixlFinder:
         return spec
 
 
+os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 os.sched_yield = lambda: time.sleep(YIELD_PAUSE_S)
 sys.meta_path.insert(0, NixlFinder())

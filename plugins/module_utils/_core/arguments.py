@@ -15,15 +15,12 @@ import re
 import shlex
 import typing as t
 from dataclasses import dataclass
-from functools import lru_cache
 
 from .errors import PdError
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?$")
 _JSON = json.JSONDecoder()
-# vLLM's own reading (utils/argparse_utils.py, human_readable_int): lower case is decimal, upper case binary.
-_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])$")
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]+)$")
 
 
 def is_flag(token: str) -> bool:
@@ -175,16 +172,16 @@ class Arguments:
         return None if last is None else last.name == normal(on)
 
 
-@lru_cache(maxsize=4096)
-def read_integer(text: str) -> int | None:
-    """An integer as the engines read it: 131072, 128k (decimal), 128K (binary), 1.5M. None when it is none of these."""
+def read_integer(text: str, units: t.Mapping[str, int] | None = None) -> int | None:
+    """An integer as an engine reads it: 131072, or with one of the engine's `units` behind it, as in 128k. A binary unit takes no
+    fraction. None when the text is none of these."""
     text = text.strip()
     match = _HUMAN.match(text)
-    if match:
-        number, unit = match.groups()
-        scaled = float(number) * _UNITS[unit]
-        # vLLM refuses a fraction with a binary unit; reading it here as a number would hide that.
-        return int(scaled) if scaled.is_integer() and not ("." in number and unit.isupper()) else None
+    if match and units and match.group(2) in units:
+        number, factor = match.group(1), units[match.group(2)]
+        if "." not in number:
+            return int(number) * factor
+        return int(float(number) * factor) if factor % 10 == 0 else None
     try:
         return int(text)
     except ValueError:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .arguments import Arguments
 
@@ -42,6 +42,8 @@ class Engine:
     # Gauges whose sum is the number of requests in a member, and the one that is above zero while it holds KV.
     busy_metrics: tuple[str, ...] = ()
     held_metrics: tuple[str, ...] = ()
+    # What a letter behind a number multiplies it by, where the engine reads such numbers.
+    units: t.Mapping[str, int] = field(default_factory=dict)
     # Words of a context length that mean "what the model says".
     auto_context: tuple[str, ...] = ("auto", "-1")
 

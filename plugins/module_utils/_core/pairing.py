@@ -85,7 +85,7 @@ def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
     if texts[0] == texts[1]:
         return
     numbers = [
-        None if text is None or text in side.engine.auto_context else read_integer(text)
+        None if text is None or text in side.engine.auto_context else read_integer(text, side.engine.units)
         for text, side in zip(texts, (prefill, decode))
     ]
     if None not in numbers:

@@ -69,6 +69,11 @@ ENGINE = Engine(
     },
     sizes=_sizes,
     width_arguments=_width_arguments,
+    # utils/argparse_utils.py, human_readable_int: lower case is decimal, upper case binary.
+    units={
+        **{unit: 10 ** (3 * n) for n, unit in enumerate("kmgt", 1)},
+        **{unit: 2 ** (10 * n) for n, unit in enumerate("KMGT", 1)},
+    },
     version_path="/version",
     busy_metrics=("vllm:num_requests_running", "vllm:num_requests_waiting"),
     held_metrics=("vllm:kv_cache_usage_perc",),

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on the controller: judges the results of all hosts of a phase, once for the group."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.verdict import PHASES, reach
+from ..plugin_utils._action import PdAction
+from ..plugin_utils._plain import to_plain
+
+
+class ActionModule(PdAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "plan": {"type": "dict", "required": True},
+        "phase": {"type": "str", "choices": list(PHASES), "required": True},
+        "register": {"type": "list", "elements": "str"},
+        "results": {"type": "dict"},
+        "readiness": {"type": "str", "choices": ["any_per_role", "all"]},
+        "stops": {"type": "bool", "default": False},
+        "fail": {"type": "bool", "default": False},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        if self._task.check_mode:
+            empty = {"ready": {}, "ready_members": [], "failed_members": {}, "unreachable_hosts": [], "problems": {}}
+            return {
+                "skipped": True,
+                "skip_reason": "check mode: nothing was done, so nothing is judged",
+                "good": True,
+                "complete": True,
+                **empty,
+            }
+        phase = self.args["phase"]
+        verdict = reach(to_plain(self.args["plan"]), self._results(), phase, self.args["readiness"], self.args["stops"])
+        # A message of many lines is hard to read in a result; here it is for the person who watches.
+        if phase == "final" or not verdict.complete:
+            self._display.display(verdict.msg)
+        return {**verdict.to_plain(), "failed": bool(self.args["fail"] and not verdict.good)}
+
+    def _results(self) -> dict[str, list[dict[str, t.Any]]]:
+        """What each host said, in the order of `register`."""
+        given = self.args["results"]
+        if given is not None:
+            plain = to_plain(given)
+            return {host: found if isinstance(found, list) else [found] for host, found in plain.items()}
+        if not self.args["register"]:
+            raise PdError("group_verdict needs results, or the names that they were registered under (register).")
+        found: dict[str, list[dict[str, t.Any]]] = {}
+        for name in self.args["register"]:
+            for host, result in self.results_of(name).items():
+                found.setdefault(host, []).append(result)
+        return found

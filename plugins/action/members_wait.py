@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of members_wait: calls the module in slices and tells what changes as it comes."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..plugin_utils._action import PdAction
+from ..plugin_utils._plain import to_plain
+from ..plugin_utils.waiting import SLICE, wait_for_members
+from .members import holder
+
+
+class ActionModule(PdAction):
+    _requires_connection = True
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "plan": {"type": "dict", "required": True},
+        "phase": {"type": "str", "choices": ["engines", "router"], "default": "engines"},
+        "limit": {"type": "float"},
+        "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
+        "hold": {"type": "bool", "default": True},
+        "slice": {"type": "int", "default": SLICE},
+        "state_dir": {"type": "path"},
+        "supervisord": {"type": "path"},
+        "strict": {"type": "bool", "default": False},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        plan = to_plain(self.args["plan"])
+        if self._task.check_mode:
+            return {"skipped": True, "skip_reason": "check mode: nothing was started, so nothing is waited for"}
+        result = wait_for_members(
+            self,
+            plan,
+            self.args["phase"],
+            state_dir=self.args["state_dir"],
+            supervisord=self.args["supervisord"],
+            limit=self.args["limit"],
+            hold=self.args["hold"],
+            give_up=self.args["give_up"],
+            slice_=min(30, max(1, self.args["slice"])),
+            holder=holder(),
+        )
+        result["failed"] = bool(self.args["strict"] and result.get("not_ready"))
+        return result

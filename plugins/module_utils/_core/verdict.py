@@ -1,0 +1,277 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The verdict: from what every host of the group said in a phase, whether the run may go on, and what a person is told."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from .spec import ENGINE_ROLES
+
+Result = t.Mapping[str, t.Any]
+Results = t.Mapping[str, t.Sequence[Result]]
+PHASES = ("start", "stop", "final")
+_LONGEST = 600
+
+
+@dataclass
+class Verdict:
+    """`good`: the run may go on (after start: the router may start; after stop: members may start; final: the group serves).
+    `complete`: nothing at all is missing. `failed` says of each member that is not as wanted why; `problems` what hosts refused."""
+
+    phase: str
+    good: bool = False
+    complete: bool = False
+    ready: dict[str, list[str]] = field(default_factory=dict)
+    failed: dict[str, dict[str, t.Any]] = field(default_factory=dict)
+    unreachable: list[str] = field(default_factory=list)
+    problems: dict[str, list[str]] = field(default_factory=dict)
+    msg: str = ""
+
+    def to_plain(self) -> dict[str, t.Any]:
+        return {
+            "good": self.good,
+            "complete": self.complete,
+            "ready": self.ready,
+            "ready_members": sorted(i for ids in self.ready.values() for i in ids),
+            "failed_members": self.failed,
+            "unreachable_hosts": self.unreachable,
+            "problems": self.problems,
+            "msg": self.msg,
+        }
+
+
+def reach(plan: Result, results: Results, phase: str, readiness: str | None = None, stops: bool = False) -> Verdict:
+    """The verdict of a phase. `results`: what each host said, in order, without what was skipped; a host of the plan that says nothing
+    at all did not answer. `stops`: the caller stops again what the run started when the verdict is bad (pd_on_failure: stop)."""
+    if phase == "stop":
+        return _stopped(plan, results)
+    readiness = readiness or str(plan.get("readiness") or "any_per_role")
+    verdict = _engines(plan, results, readiness)
+    verdict.phase = phase
+    if phase == "final":
+        verdict.good = verdict.good and not verdict.problems
+        verdict.complete = verdict.complete and not verdict.problems
+    verdict.msg = _message(plan, results, verdict, readiness, stops)
+    return verdict
+
+
+# -- what the results say ----------------------------------------------------------------------------------------------------------
+
+
+def bad(result: Result) -> bool:
+    """Whether a result is one of something that went wrong, whatever its task made of it."""
+    return bool(
+        result.get("failed")
+        or result.get("ok") is False
+        or result.get("good") is False
+        or result.get("exception")
+        or result.get("unreachable")
+    )
+
+
+def _lost(results: Results, host: str) -> bool:
+    said = results.get(host)
+    return not said or any(r.get("unreachable") for r in said)
+
+
+def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
+    verdict = Verdict("start", ready={role: [] for role in ENGINE_ROLES})
+    wanted = [m for m in plan["members"] if m["role"] != "router"]
+    for member in wanted:
+        why = next((w for w in (_why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
+        if why is None:
+            verdict.ready[member["role"]].append(member["id"])
+        else:
+            verdict.failed[member["id"]] = why
+    for name in plan.get("unknown") or ():
+        verdict.failed.setdefault(name, _told(None, "its host does not answer: it may run, or not", outcome="unknown"))
+    verdict.unreachable = sorted(host for host in plan["hosts"] if _lost(results, host))
+    for host in plan["hosts"]:
+        said = [
+            _one_line(r.get("msg")) or "a task failed without a reason" for r in results.get(host) or () if _refusal(r)
+        ]
+        if said:
+            verdict.problems[host] = said
+    refused = any(
+        _refusal(r) and r.get("phase") in (None, "start") for rs in results.values() for r in rs if not _later(r)
+    )
+    verdict.complete = bool(wanted) and not verdict.failed and not verdict.unreachable and not refused
+    each = all(verdict.ready[role] for role in ENGINE_ROLES)
+    verdict.good = (verdict.complete if readiness == "all" else each) and not refused
+    return verdict
+
+
+def _refusal(result: Result) -> bool:
+    """Whether a host refused or failed as a whole, beyond what its members' own failures tell."""
+    told_by_members = "not_ready" in result or (result.get("failed_members") and result.get("phase") != "router")
+    return bad(result) and not result.get("unreachable") and not told_by_members
+
+
+def _later(result: Result) -> bool:
+    """Whether a result is of a phase after the engines: the router, the proof, the endpoint."""
+    return result.get("phase") in ("router", "endpoint") or any(
+        key in result for key in ("pairs", "waited", "peers", "good")
+    )
+
+
+def _why_part(member: str, host: str, results: Results) -> dict[str, t.Any] | None:
+    """Why a member is not ready, as the host of its part says; None when it is."""
+    if _lost(results, host):
+        reasons = (_one_line(r.get("msg")) for r in results.get(host) or () if r.get("unreachable"))
+        text = next(reasons, "")
+        return _told(host, f"{host} did not answer" + (f": {text}" if text else ""), outcome="unreachable")
+    seen = _seen(member, results[host])
+    if seen and seen.get("state") == "ready":
+        return None
+    for result in results[host]:
+        broken = (result.get("failed_members") or {}).get(member)
+        if broken:
+            return _told(host, _one_line(broken), outcome="failed")
+    if seen is None:
+        refused = (_one_line(r.get("msg")) for r in results[host] if bad(r))
+        return _told(host, next(refused, "") or "its host said nothing of it", outcome="unknown")
+    return {
+        **_told(host, _one_line(seen.get("why")) or str(seen.get("state")), seen.get("outcome") or seen.get("state")),
+        "advice": seen.get("advice") or "",
+        "log": seen.get("log"),
+        "log_line": seen.get("log_line"),
+        "symptom": (seen.get("symptom") or {}).get("name"),
+    }
+
+
+def _seen(member: str, said: t.Sequence[Result]) -> Result | None:
+    """What the wait saw of a member last."""
+    found = [r["members"][member] for r in said if isinstance(r.get("members"), t.Mapping) and member in r["members"]]
+    return found[-1] if found else None
+
+
+def _told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
+    return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
+
+
+def _stopped(plan: Result, results: Results) -> Verdict:
+    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start."""
+    verdict = Verdict("stop")
+    for host, part in plan["hosts"].items():
+        going = part.get("absent") or ()
+        said = results.get(host)
+        if _lost(results, host):
+            if going:
+                verdict.unreachable.append(host)
+                verdict.failed.update(
+                    {m: _told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in going}
+                )
+            continue
+        for result in said or ():
+            for name, why in (result.get("failed_members") or {}).items():
+                verdict.failed[name] = _told(host, _one_line(why), outcome="failed")
+            if _refusal(result):
+                verdict.problems.setdefault(host, []).append(
+                    _one_line(result.get("msg")) or "a task failed without a reason"
+                )
+    verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
+    count = sum(len(part.get("absent") or ()) for part in plan["hosts"].values())
+    if verdict.good:
+        verdict.msg = f"Group {plan['group']}: {count} members are seen to have stopped."
+    else:
+        head = (
+            f"Group {plan['group']}: not everything that had to stop is seen to have stopped, so nothing was started."
+        )
+        again = f"Mend that, then run the same playbook again with -e pd_group={plan['group']}: it goes on from here."
+        verdict.msg = "\n".join([head, *_list_failed(verdict), *_list_problems(verdict), again])
+    return verdict
+
+
+# -- what a person is told ---------------------------------------------------------------------------------------------------------
+
+
+def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, stops: bool) -> str:
+    name = plan["group"]
+    wanted = {role: len([m for m in plan["members"] if m["role"] == role]) for role in ENGINE_ROLES}
+    counts = ", ".join(f"{len(ids)} of {wanted[role]} {role}" for role, ids in verdict.ready.items())
+    lines = [_head(name, counts, verdict), *_list_failed(verdict)]
+    if verdict.phase == "final":
+        lines += _list_problems(verdict) + _proven(results)
+    else:
+        lines += _list_problems(verdict)
+    if not verdict.complete:
+        lines += _next(name, verdict, readiness, stops)
+    elif verdict.phase == "final":
+        lines.append(f"Endpoint: {plan['endpoint']['url']} (model {plan['endpoint']['served_model_name']})")
+    return "\n".join(lines)
+
+
+def _head(name: str, counts: str, verdict: Verdict) -> str:
+    if verdict.phase == "final":
+        if verdict.complete:
+            return f"Group {name} is running: {counts}."
+        if verdict.good:
+            return f"Group {name} is running, short of members: {counts} ready."
+        return f"Group {name} is not what it should be: {counts} ready."
+    if verdict.complete:
+        return f"Group {name}: all members are ready ({counts})."
+    if verdict.good:
+        return f"Group {name} is short of members ({counts} ready), and goes on with those it has."
+    return f"Group {name} cannot serve: {counts} ready."
+
+
+def _list_failed(verdict: Verdict) -> list[str]:
+    """What failed where. Members that only were not waited for any longer come last; a host out of reach is told once."""
+    lines: list[str] = []
+    lost = set(verdict.unreachable)
+    for name, found in sorted(verdict.failed.items(), key=lambda item: (item[1]["outcome"] == "stopped", item[0])):
+        if found["host"] in lost:
+            continue
+        where = f" on {found['host']}" if found["host"] else ""
+        lines.append(f"- {name}{where}: {found['why']}")
+        lines += [f"    {text}" for text in (found["advice"], found["log"] and f"log: {found['log']}{where}") if text]
+    for host in sorted(lost):
+        ids = sorted(n for n, f in verdict.failed.items() if f["host"] == host)
+        held = f"; it has {', '.join(ids)}" if ids else ""
+        lines.append(
+            f"- {host} did not answer{held}. Bring it back, or state that it is fenced: -e pd_lost_hosts={host}"
+        )
+    return lines
+
+
+def _list_problems(verdict: Verdict) -> list[str]:
+    return [f"- {host}: {text}" for host, texts in sorted(verdict.problems.items()) for text in texts]
+
+
+def _proven(results: Results) -> list[str]:
+    """The proof's table, wherever it was measured."""
+    return [line for said in results.values() for r in said for line in r.get("table") or ()]
+
+
+def _next(name: str, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
+    """What stays running, and what to do."""
+    again = f"run inferops.pd.deploy -e pd_group={name} again"
+    if verdict.good:
+        return [f"To start what is missing, {again}; what runs is left alone."]
+    lines = []
+    engines = all(verdict.ready.values()) and (readiness != "all" or not verdict.failed)
+    if not engines:
+        lines.append(
+            "Its router is not started before "
+            + ("all members are" if readiness == "all" else "each role has a member that is")
+            + " ready."
+        )
+    if stops:
+        lines.append("What this run started is stopped again (pd_on_failure is stop), so that its GPUs are free.")
+        return [*lines, f"Mend the cause, then {again}."]
+    running = sorted(i for ids in verdict.ready.values() for i in ids)
+    if running:
+        lines.append(f"What runs is kept: {', '.join(running)}.")
+    return [
+        *lines,
+        f"Mend the cause, then {again}: it goes on from here. To free the GPUs instead: -e pd_on_failure=stop.",
+    ]
+
+
+def _one_line(text: t.Any) -> str:
+    line = " ".join(str(text or "").split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""SGLang: what its flags mean. Read in sglang 0.5.23 (srt/arg_groups/fields, srt/server_args.py, srt/utils/common.py)."""
+
+from __future__ import annotations
+
+from .._core.arguments import Arguments, read_integer
+from .._core.engine import Engine, Sizes
+
+_SPELLINGS = {
+    "context_length": ("context-length",),
+    "tensor_parallel_size": ("tp-size", "tensor-parallel-size", "tp"),
+    "data_parallel_size": ("dp-size", "data-parallel-size", "dp"),
+    "attention_data_parallel_size": ("attn-dp-size", "attention-data-parallel-size"),
+    "pipeline_parallel_size": ("pp-size", "pipeline-parallel-size", "pp"),
+    "dtype": ("dtype",),
+    "kv_cache_dtype": ("kv-cache-dtype",),
+    "block_size": ("page-size",),
+    "attention_backend": ("attention-backend",),
+    "speculative_config": ("speculative-algorithm",),
+    "hf_overrides": ("json-model-override-args",),
+    "memory_fraction": ("mem-fraction-static",),
+    "host": ("host",),
+    "port": ("port",),
+    "served_model_name": ("served-model-name",),
+    "model": ("model-path", "model"),
+    "revision": ("revision",),
+}
+
+
+def _size(arguments: Arguments, option: str) -> int | None:
+    value = arguments.value(_SPELLINGS[option])
+    return read_integer(value) if value is not None else None
+
+
+def _sizes(arguments: Arguments, gpus: int | None) -> Sizes:
+    """tp x pp devices, times dp where each data-parallel replica has devices of its own: under attention data parallelism (its flag, or the
+    older --enable-dp-attention) the replicas share the tensor-parallel devices."""
+    tensor, data, pipeline, attention = (
+        _size(arguments, o)
+        for o in (
+            "tensor_parallel_size",
+            "data_parallel_size",
+            "pipeline_parallel_size",
+            "attention_data_parallel_size",
+        )
+    )
+    if tensor is None and data is None and pipeline is None and attention is None:
+        width = max(1, gpus or 1)
+        return Sizes(width, 1, 1, width, False)
+    shared = arguments.has("enable-dp-attention") or (attention or 1) > 1
+    tensor, pipeline = tensor or 1, pipeline or 1
+    data = max(data or 1, attention or 1)
+    return Sizes(tensor, data, pipeline, tensor * pipeline * (1 if shared else data), True)
+
+
+def _width_arguments(gpus: int) -> list[str]:
+    return [f"--tp-size={gpus}"] if gpus > 1 else []
+
+
+ENGINE = Engine(
+    backend="SGLang",
+    spellings=_SPELLINGS,
+    synonyms={
+        "dtype": {"half": "float16", "float": "float32"},
+        "kv_cache_dtype": {"bf16": "bfloat16"},
+    },
+    toggles={},
+    sizes=_sizes,
+    width_arguments=_width_arguments,
+    # SI letters are decimal, the -i ones binary (utils/common.py, human_readable_int).
+    units={
+        **{unit: 10 ** (3 * n) for n, unit in enumerate("kMGT", 1)},
+        **{f"{unit}i": 2 ** (10 * n) for n, unit in enumerate("KMGT", 1)},
+    },
+    auto_context=(),
+    version_path="/server_info",
+    busy_metrics=("sglang:num_running_reqs", "sglang:num_queue_reqs"),
+    held_metrics=("sglang:num_prefill_inflight_queue_reqs",),
+)

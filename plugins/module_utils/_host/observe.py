@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Observing a host: everything that a plan reads of it, in one look."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sys
+import typing as t
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from .. import _runtimes
+from .._core import observed
+from .._core.errors import PdError
+from .._probes import executables, gpus, http, model, network, ports
+from .._runtimes.protocol import Live
+from .._runtimes.state import State
+
+# A member that does not answer within this is not ready; the look as a whole must stay short.
+HEALTH_TIMEOUT = 1.0
+
+
+@dataclass
+class Request:
+    """What to look at."""
+
+    ports: str = observed.DEFAULT_PORT_RANGE
+    kv_interface: t.Sequence[str] = ()
+    interface_plane: str = "data"
+    address: str | None = None
+    gpus: t.Sequence[t.Any] | None = None
+    models: t.Sequence[str] = ()
+    executables: t.Sequence[str] = ()
+    runtimes: t.Sequence[str] = _runtimes.NAMES
+    supervisord: str | None = None
+    groups: t.Sequence[str] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def observe(request: Request, state: State) -> dict[str, t.Any]:
+    """The pd_host fact. Slow looks run side by side."""
+    low, high = observed.parse_range(request.ports, "pd_port_range")
+    runtimes = {name: _runtimes.runtime(name, state, request.supervisord) for name in request.runtimes}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        wanted_gpus = pool.submit(gpus.find, request.gpus)
+        interfaces = pool.submit(network.interfaces)
+        listeners = pool.submit(ports.listening)
+        models = {path: pool.submit(model.facts, path) for path in dict.fromkeys(request.models)}
+        members = [live for runtime in runtimes.values() for live in runtime.members()]
+        found = interfaces.result()
+        address = network.http_address(found, request.address)
+        devices, problems = wanted_gpus.result()
+        request.warnings += problems
+        kernel = ports.kernel_ranges()
+        return {
+            "address": address,
+            "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address),
+            "interfaces": [i.plain() for i in found],
+            "gpus": devices,
+            "ports": {
+                "range": f"{low}-{high}",
+                "used": [listener.plain() for listener in listeners.result()],
+                **kernel,
+                "exposed": ports.exposed(low, high, kernel),
+            },
+            "members": _members(members),
+            "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
+            "models": {path: future.result() for path, future in models.items()},
+            "executables": {path: executables.facts(path) for path in dict.fromkeys(request.executables)},
+            "runtimes": {name: dict(runtime.available()) for name, runtime in runtimes.items()},
+            "state_dir": state.root,
+            "digest": observed.digest(_runtimes.labels(state)),
+            "hostname": socket.gethostname(),
+            "python": {"version": platform.python_version(), "executable": sys.executable},
+        }
+
+
+def _members(members: t.Sequence[Live]) -> list[dict[str, t.Any]]:
+    """The members with what they answer, all asked at once."""
+    if not members:
+        return []
+    with ThreadPoolExecutor(max_workers=min(64, 2 * len(members))) as pool:
+        asked: list[tuple[Live, Future[str], Future[list[dict[str, t.Any]] | None]]] = [
+            (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
+        ]
+        return [_member(live, unready.result(), registered.result()) for live, unready, registered in asked]
+
+
+def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None) -> dict[str, t.Any]:
+    told: dict[str, t.Any] = {**live, "ready": not unready}
+    if unready and live["state"] == "running":
+        told["why"] = "; ".join(filter(None, [live["why"], unready]))
+    if live["label"]["role"] == "router":
+        told["registered"] = registered
+    return told
+
+
+def _unready(live: Live) -> str:
+    """Why a member does not serve; empty when it does."""
+    if live["state"] != "running":
+        return live["why"] or live["state"]
+    try:
+        answer = http.get(http.join(live["label"]["url"], live["label"].get("health") or "/health"), timeout=HEALTH_TIMEOUT)
+    except PdError as exc:
+        return str(exc)
+    return "" if answer.ok else f"{answer.asked} answered {answer.status}"
+
+
+def _registered(live: Live) -> list[dict[str, t.Any]] | None:
+    """The peers that a router knows, read over its API; None when that cannot be read."""
+    label = live["label"]
+    if label["role"] != "router" or live["state"] != "running" or not label.get("dialect"):
+        return None
+    from .. import _routers
+
+    try:
+        peers = _routers.dialect(label["dialect"]).list(label["url"], HEALTH_TIMEOUT)
+    except PdError:
+        return None
+    return [{key: peer[key] for key in ("url", "worker_type", "healthy")} for peer in peers]
+
+

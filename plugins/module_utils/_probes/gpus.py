@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The GPUs of this host: what its owner says, else what the vendors' own tools say."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from . import command
+
+Gpu = dict[str, t.Any]
+
+
+def find(given: t.Sequence[t.Any] | None = None) -> tuple[list[Gpu], list[str]]:
+    """(GPUs, what went wrong in looking). A tool that is not there is no error: the host has no such GPUs."""
+    if given is not None:
+        return [_given(number, item) for number, item in enumerate(given)], []
+    problems = []
+    for argv, parse in _TOOLS:
+        said = command.run(argv)
+        if said is None:
+            continue
+        if said.error:
+            problems.append(said.error)
+            continue
+        try:
+            found = parse(said.out)
+        except (ValueError, KeyError, IndexError, AttributeError) as exc:
+            problems.append(f"{argv[0]}: its output could not be read ({exc})")
+            continue
+        if found:
+            return found, problems
+    return [], problems
+
+
+def _given(number: int, item: t.Any) -> Gpu:
+    """One entry of pd_gpus: a dictionary, or just the id."""
+    if not isinstance(item, dict):
+        return {"id": str(item), "model": None, "vendor": None, "memory_mib": None}
+    plain = {"model": None, "vendor": None, "memory_mib": None, **item, "id": str(item.get("id", number))}
+    if plain["vendor"]:
+        plain["vendor"] = str(plain["vendor"]).lower()
+    return plain
+
+
+def parse_nvidia(text: str) -> list[Gpu]:
+    """nvidia-smi --query-gpu=index,uuid,name,memory.total --format=csv,noheader,nounits"""
+    found = []
+    for line in text.splitlines():
+        fields = [f.strip() for f in line.split(",")]
+        if len(fields) >= 4 and fields[0].isdigit():
+            memory = int(fields[-1]) if fields[-1].isdigit() else None
+            found.append({"id": fields[0], "uuid": fields[1], "model": ", ".join(fields[2:-1]), "vendor": "nvidia", "memory_mib": memory})
+    return found
+
+
+def parse_amd(text: str) -> list[Gpu]:
+    """rocm-smi --showproductname --showmeminfo vram --json: an object by card; the names of its keys differ by version."""
+    found = []
+    for card, facts in json.loads(text[text.index("{") :] if "{" in text else "{}").items():
+        number = re.fullmatch(r"card(\d+)", card)
+        if not number:
+            continue
+        values = {k.lower(): v for k, v in facts.items()}
+        model = next((values[k] for k in ("card series", "card model", "device name") if values.get(k) not in (None, "", "N/A")), None)
+        memory = str(values.get("vram total memory (b)", ""))
+        found.append(
+            {"id": number[1], "model": model, "vendor": "amd", "memory_mib": int(memory) // 2**20 if memory.isdigit() else None}
+        )
+    return sorted(found, key=lambda g: int(g["id"]))
+
+
+def parse_ascend(text: str) -> list[Gpu]:
+    """npu-smi info: a table with two rows a chip; the first has NPU and name, the second chip, bus and memory. Devices are numbered in
+    its order, which is what ASCEND_RT_VISIBLE_DEVICES counts."""
+    found: list[Gpu] = []
+    name = None
+    for line in text.splitlines():
+        if "Process id" in line:
+            break
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        first = re.fullmatch(r"(\d+)\s+(\S.*)", cells[0])
+        if first and len(cells) > 1 and cells[1] in ("OK", "Warning", "Alarm", "Critical", "UNKNOWN"):
+            name = first[2].strip()
+        elif name and len(cells) > 2 and re.match(r"[0-9A-Fa-f]{4}:", cells[1]):
+            memory = re.findall(r"\d+\s*/\s*(\d+)", cells[2])
+            found.append(
+                {"id": str(len(found)), "model": f"Ascend {name}", "vendor": "ascend", "memory_mib": int(memory[-1]) if memory else None}
+            )
+    return found
+
+
+_TOOLS: t.Sequence[tuple[list[str], t.Callable[[str], list[Gpu]]]] = (
+    (["nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits"], parse_nvidia),
+    (["rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"], parse_amd),
+    (["npu-smi", "info"], parse_ascend),
+)

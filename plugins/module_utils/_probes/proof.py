@@ -1,0 +1,394 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The proof of a group: real requests through its router, and one through each pair of members, measured by the engines' own counters."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+import uuid
+from dataclasses import dataclass, field
+
+from .._core import evidence
+from .._core.errors import PdError
+from .._core.evidence import Generated, Growth, Transfer
+from . import http, metrics
+
+ATTEMPTS = 3
+ANSWER_TOKENS = 16
+# Counters follow an answer within a step of the engine's loop.
+SETTLE_FOR = 2.0
+SETTLE_EVERY = 0.1
+METRICS_TIMEOUT = 10.0
+
+Result = dict[str, t.Any]
+
+
+@dataclass
+class Group:
+    """What is proven. Members and router are the plan's; `counters`, `handoff` and `exact_text` its `proof`."""
+
+    name: str
+    router: str | None
+    model: str
+    urls: dict[str, dict[str, str]]
+    handoff: str | None
+    counters: t.Mapping[str, t.Any]
+    exact_text: bool = False
+    api_key: str | None = None
+
+    @classmethod
+    def of_plan(cls, plan: t.Mapping[str, t.Any], api_key: str | None) -> Group:
+        urls: dict[str, dict[str, str]] = {"prefill": {}, "decode": {}}
+        for member in plan.get("members", ()):
+            if member["role"] in urls:
+                urls[member["role"]][member["id"]] = member["url"]
+        router = (plan.get("router") or {}).get("member") or {}
+        proof = plan.get("proof") or {}
+        model = plan["endpoint"]["served_model_name"]
+        return cls(
+            plan["group"],
+            router.get("url"),
+            model,
+            urls,
+            proof.get("handoff"),
+            proof.get("counters") or {},
+            bool(proof.get("exact_text")),
+            api_key,
+        )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+
+class Refused(PdError):  # noqa: N818 - reads as what it is
+    """A request of ours was not answered as it must be."""
+
+
+@dataclass
+class Measure:
+    """One request and what grew with it."""
+
+    answer: Result
+    grown: Growth
+    before: dict[str, float | None] = field(default_factory=dict)
+
+
+class Proof:
+    """One run. `timeout` is the deadline of a request, `limit` of everything."""
+
+    def __init__(self, group: Group, timeout: float, limit: float, max_pairs: int) -> None:
+        self.group, self.timeout, self.max_pairs = group, timeout, max_pairs
+        self.deadline = time.monotonic() + limit
+        self.run_id = uuid.uuid4().hex[:12]
+        self._context: int | None = None
+        self._number = 0
+
+    def run(self) -> Result:
+        """Raises nothing: what went wrong is in the result."""
+        group = self.group
+        chosen = evidence.pairs(sorted(group.urls["prefill"]), sorted(group.urls["decode"]), self.max_pairs)
+        with contextlib.suppress(PdError):
+            self._context = self._smallest_context({m for pair in chosen for m in pair})
+        measured = group.handoff == "kv_transfer_params"
+        router = self._router() if group.router else None
+        found = [self._pair(p, d) for p, d in chosen] if measured else []
+        return {"router": router, "pairs": found, **_sum_up(group, router, found, len(chosen), measured)}
+
+    # -- through the router ------------------------------------------------------------------------------------------------------
+
+    def _router(self) -> Result:
+        """A long prompt that no cache has seen and a short one, as a client sends them. The receiving members' counters say whether
+        the router led it through both roles."""
+        url = str(self.group.router)
+        result: Result = {"url": url, "good": False, "why": "", "requests": []}
+        try:
+            receivers = sorted(self.group.urls[self._receiving()])
+            verdict = self._until_clear(lambda prompt: self._through_router(url, prompt, receivers, result))
+            answer = self._complete(url, {"prompt": evidence.SHORT_PROMPT})
+            result["requests"].append(_request("short", evidence.SHORT_PROMPT, answer))
+        except PdError as exc:
+            return {**result, "why": str(exc)}
+        if verdict is None or verdict.good:
+            return {**result, "good": True}
+        return {**result, "why": f"it answered, but behind it {verdict.why}"}
+
+    def _through_router(self, url: str, prompt: str, receivers: list[str], result: Result) -> Transfer | None:
+        before = self._counters(receivers)
+        answer = self._complete(url, {"prompt": prompt})
+        result["requests"] = [_request("long", prompt, answer)]
+        if not self.group.counters.get("moved"):
+            return None
+        tokens = _prompt_tokens(answer)
+        grown = self._grown(receivers, before, tokens)
+        verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
+        result |= {
+            "prompt_tokens": tokens,
+            "transferred_tokens": verdict.transferred,
+            "recomputed_tokens": verdict.recomputed,
+        }
+        return verdict
+
+    # -- one pair ----------------------------------------------------------------------------------------------------------------
+
+    def _pair(self, prefill: str, decode: str) -> Result:
+        """Both hops sent by ourselves, so that it is this very pair; then the same prompt to prefill alone."""
+        result: Result = {"prefill": prefill, "decode": decode, "good": False, "why": ""}
+        result |= dict.fromkeys(
+            (
+                "prompt_tokens",
+                "transferred_tokens",
+                "recomputed_tokens",
+                "bytes",
+                "seconds",
+                "gb_per_s",
+                "text_equal",
+                "answer",
+            )
+        )
+        if time.monotonic() > self.deadline:
+            return {**result, "why": "not measured: the time for the whole proof was over"}
+        try:
+            verdict = self._until_clear(lambda prompt: self._both_hops(prefill, decode, prompt, result))
+        except PdError as exc:
+            return {**result, "why": str(exc)}
+        like: evidence.Likeness = result.pop("likeness")
+        why = "; ".join(text for text in ("" if verdict is None else verdict.why, like.why) if text)
+        return {**result, "good": bool(verdict and verdict.good and like.good), "why": why, "text_equal": like.equal}
+
+    def _both_hops(self, prefill: str, decode: str, prompt: str, result: Result) -> Transfer:
+        urls = self.group.urls
+        receiving = [decode if self._receiving() == "decode" else prefill]
+        watched = [prefill, decode]
+        before, faults = self._counters(receiving), self._faults(watched)
+        started = time.monotonic()
+        params = self._prefill(prefill, urls["prefill"][prefill], prompt)
+        asked = {"prompt": prompt, "kv_transfer_params": params}
+        answer = self._complete(urls["decode"][decode], asked, f"decode {decode}, with the KV cache of {prefill}")
+        took = time.monotonic() - started
+        tokens = _prompt_tokens(answer)
+        grown = self._grown(receiving, before, tokens, self._faults(watched), faults)
+        verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
+        alone = self._complete(urls["prefill"][prefill], {"prompt": prompt}, f"prefill {prefill} alone")
+        result |= {
+            "prompt_tokens": tokens,
+            "transferred_tokens": verdict.transferred,
+            "recomputed_tokens": verdict.recomputed,
+            "bytes": grown.bytes if verdict.quiet else None,
+            "seconds": grown.seconds if verdict.quiet else None,
+            "gb_per_s": evidence.rate(grown.bytes, grown.seconds),
+            "answer_seconds": round(took, 4),
+            "answer": _generated(answer).text,
+            "alone": _generated(alone).text,
+            "likeness": evidence.likeness(_generated(alone), _generated(answer), self.group.exact_text),
+        }
+        return verdict
+
+    def _prefill(self, name: str, url: str, prompt: str) -> t.Mapping[str, t.Any]:
+        """The first hop, as the router sends it. Returns what decode needs to fetch the blocks."""
+        asked = dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port"))
+        body = {
+            "prompt": prompt,
+            "max_tokens": 1,
+            "kv_transfer_params": {"do_remote_decode": True, "do_remote_prefill": False, **asked},
+        }
+        answer = self._complete(url, body, f"prefill {name}")
+        params = answer.get("kv_transfer_params")
+        if not params:
+            raise Refused(
+                f"prefill {name} ({url}) answered without kv_transfer_params: it has no KV connector, or another one than decode's"
+            )
+        return t.cast("t.Mapping[str, t.Any]", params)
+
+    # -- requests ----------------------------------------------------------------------------------------------------------------
+
+    def _until_clear(self, measure: t.Callable[[str], Transfer | None]) -> Transfer | None:
+        """Measure until other traffic does not spoil it, each time with a prompt of its own."""
+        verdict: Transfer | None = None
+        for _attempt in range(ATTEMPTS):
+            self._number += 1
+            verdict = measure(evidence.long_prompt(f"{self.run_id}-{self._number}", self._context))
+            if verdict is None or verdict.clear or time.monotonic() > self.deadline:
+                return verdict
+        return verdict
+
+    def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Result:
+        """One greedy completion."""
+        asked = {"model": self.group.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
+        if self.group.handoff == "kv_transfer_params" and asked["max_tokens"] > 1:
+            # A model may end its answer at once, and then there is nothing to compare.
+            asked["ignore_eos"] = True
+            if not self.group.exact_text:
+                asked["logprobs"] = 5
+        doing = f"Sending a prompt to {whom}"
+        left = max(1.0, min(self.timeout, self.deadline - time.monotonic()))
+        try:
+            answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.group.headers)
+            if not answer.ok:
+                raise Refused(
+                    f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}{_hint(answer.status)}"
+                )
+            found = answer.json()
+        except Refused:
+            raise
+        except PdError as exc:
+            raise Refused(f"{doing}: {exc}") from exc
+        if not isinstance(found, dict) or not found.get("choices"):
+            raise Refused(
+                f"{doing}: {answer.asked} answered {answer.status} without a completion: {answer.excerpt()!r}"
+            )
+        if not _generated(found).text and not (found.get("usage") or {}).get("completion_tokens"):
+            raise Refused(f"{doing}: {answer.asked} answered {answer.status} with no text")
+        return found
+
+    def _smallest_context(self, members: t.Collection[str]) -> int | None:
+        """The shortest context of the members: a prompt must fit them all."""
+        found = []
+        for url in (u for role in self.group.urls.values() for name, u in role.items() if name in members):
+            answer = http.get(http.join(url, "/v1/models"), METRICS_TIMEOUT, self.group.headers)
+            cards = answer.json().get("data") or [] if answer.ok else []
+            found += [int(c["max_model_len"]) for c in cards if isinstance(c, dict) and c.get("max_model_len")]
+        return min(found, default=None)
+
+    # -- counters ----------------------------------------------------------------------------------------------------------------
+
+    def _receiving(self) -> str:
+        role = self.group.counters.get("role") or "decode"
+        return role if role in self.group.urls else "decode"
+
+    def _selectors(self) -> dict[str, str]:
+        counters = self.group.counters
+        wanted = {key: counters[key] for key in ("moved", "recomputed", "bytes", "seconds") if counters.get(key)}
+        if "moved" in wanted and "{" in wanted["moved"]:
+            wanted["total"] = wanted["moved"].partition("{")[0]
+        return wanted
+
+    def _counters(self, members: t.Sequence[str]) -> dict[str, float | None]:
+        return self._read(members, self._selectors())
+
+    def _faults(self, members: t.Sequence[str]) -> dict[str, float | None]:
+        return self._read(members, {name: name for name in self.group.counters.get("must_not_grow") or ()})
+
+    def _read(self, members: t.Sequence[str], selectors: t.Mapping[str, str]) -> dict[str, float | None]:
+        """Each counter, summed over the members."""
+        sums: dict[str, float | None] = dict.fromkeys(selectors)
+        if not selectors:
+            return sums
+        where = {name: url for role in self.group.urls.values() for name, url in role.items()}
+        for member in members:
+            page = self._scrape(member, where[member])
+            for key, selector in selectors.items():
+                value = page.total(selector)
+                if value is not None:
+                    sums[key] = (sums[key] or 0.0) + value
+        return sums
+
+    def _scrape(self, member: str, url: str) -> metrics.Metrics:
+        doing = f"Reading the metrics of {member}"
+        try:
+            answer = http.get(http.join(url, "/metrics"), METRICS_TIMEOUT, self.group.headers)
+        except PdError as exc:
+            raise Refused(f"{doing}: {exc}") from exc
+        if not answer.ok:
+            raise Refused(f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}")
+        return metrics.parse(answer.text)
+
+    def _grown(
+        self,
+        members: t.Sequence[str],
+        before: t.Mapping[str, float | None],
+        tokens: int,
+        faults_after: t.Mapping[str, float | None] | None = None,
+        faults_before: t.Mapping[str, float | None] | None = None,
+    ) -> Growth:
+        """What the counters grew by, once they have caught up with the answer."""
+        until = time.monotonic() + SETTLE_FOR
+        while True:
+            grown = evidence.growth(before, self._counters(members))
+            total = grown.get("total", (grown.get("moved") or 0) + (grown.get("recomputed") or 0))
+            settled = total is None or (
+                total >= tokens and (not grown.get("moved") or "bytes" not in grown or bool(grown["bytes"]))
+            )
+            if settled or time.monotonic() > until:
+                break
+            time.sleep(SETTLE_EVERY)
+        faults = {n: v for n, v in evidence.growth(faults_before or {}, faults_after or {}).items() if v}
+        return Growth(
+            grown.get("moved"),
+            grown.get("recomputed"),
+            grown.get("total"),
+            grown.get("bytes"),
+            grown.get("seconds"),
+            faults,
+        )
+
+
+def _prompt_tokens(answer: t.Mapping[str, t.Any]) -> int:
+    count = (answer.get("usage") or {}).get("prompt_tokens")
+    if not isinstance(count, int) or count < 1:
+        raise Refused(f"the answer says nothing of its prompt's length (usage: {answer.get('usage')!r})")
+    return count
+
+
+def _cached_tokens(answer: t.Mapping[str, t.Any]) -> int | None:
+    """What the answer itself says was not computed (vLLM with --enable-prompt-tokens-details)."""
+    details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
+    found = details.get("cached_tokens")
+    return found if isinstance(found, int) else None
+
+
+def _generated(answer: t.Mapping[str, t.Any]) -> Generated:
+    choice = (answer.get("choices") or [{}])[0]
+    likely = choice.get("logprobs") or {}
+    top = tuple(position or {} for position in likely.get("top_logprobs") or ())
+    return Generated(str(choice.get("text") or ""), tuple(likely.get("tokens") or ()), top)
+
+
+def _request(kind: str, prompt: str, answer: t.Mapping[str, t.Any]) -> Result:
+    tokens = (answer.get("usage") or {}).get("prompt_tokens")
+    return {"kind": kind, "prompt": prompt[:200], "answer": _generated(answer).text, "prompt_tokens": tokens}
+
+
+def _hint(status: int) -> str:
+    if status in (401, 403):
+        return ". The engines ask for a key: give api_key, and the router its OPENAI_API_KEY"
+    if status == 503:
+        return ". The router knows no healthy member of a role: run deploy again to register them"
+    return ""
+
+
+def _sum_up(
+    group: Group, router: t.Mapping[str, t.Any] | None, found: list[Result], wanted: int, measured: bool
+) -> Result:
+    bad = [p for p in found if not p["good"]]
+    lines = []
+    if router is not None:
+        lines.append(
+            f"router {router['url']}: "
+            + ("answers a long and a short prompt" if router["good"] else f"NOT GOOD: {router['why']}")
+        )
+    if found:
+        lines.append(f"{len(found) - len(bad)} of {len(found)} pairs move the KV cache and answer right:")
+        lines += evidence.table(found)
+    elif not measured:
+        lines.append(
+            f"pairs not measured: this mode's handoff ({group.handoff or 'none'}) is not one that can be sent without its router"
+        )
+    elif not wanted:
+        lines.append("there is no pair of a prefill and a decode member")
+    good = (
+        (router is None or bool(router["good"]))
+        and not bad
+        and (bool(found) or not measured)
+        and not (router is None and not found)
+    )
+    head = (
+        f"Group {group.name}: the KV cache moves between prefill and decode"
+        if good
+        else f"Group {group.name}: NOT PROVEN"
+    )
+    return {"good": good, "table": lines, "msg": "\n".join([head, *lines])}

@@ -1,0 +1,248 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Watching the members of one host while they start: a look every half second, until something is worth telling."""
+
+from __future__ import annotations
+
+import calendar
+import contextlib
+import os
+import re
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from .._core.errors import PdError
+from .._core.readiness import Judgement, Memory, Port, Sight, judge
+from .._core.symptom import Symptom, cut, diagnose, last_line
+from . import http, ports, processes
+
+LOOK_EVERY = 0.5
+HEALTH_TIMEOUT = 3.0
+# vLLM "ERROR 11-29 14:53:24", and what routers and Python's logging write: "2026-11-29T14:53:24" or with a space.
+_SHORT_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_LONG_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z?)")
+
+
+@dataclass
+class Watched:
+    """One member to watch. `probe` and `label` are the plan's."""
+
+    id: str
+    role: str
+    probe: t.Mapping[str, t.Any]
+    label: t.Mapping[str, t.Any]
+    symptoms: t.Sequence[Symptom]
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def health_url(self) -> str:
+        return http.join(self.probe["url"], self.probe.get("health") or "/health")
+
+
+class Watch:
+    """Looks at members. `live` gives what the runtime says of every member of this host, by member id; `read` the end of a member's log."""
+
+    def __init__(
+        self,
+        members: list[Watched],
+        live: t.Callable[[], dict[str, t.Mapping[str, t.Any]]],
+        read: t.Callable[[str], list[str]],
+    ) -> None:
+        self.members, self.live, self.read = members, live, read
+        self._listeners = _Listeners({p["port"] for m in members for p in m.probe.get("listening") or ()})
+        self._logs: dict[str, tuple[tuple[t.Any, ...] | None, list[str]]] = {}
+
+    def until(self, seconds: float) -> dict[str, dict[str, t.Any]]:
+        """Look until a state has changed (one has become ready, or failed), all are settled, or the time is over. Results by member id."""
+        deadline = time.monotonic() + seconds
+        before = {m.id: (m.memory.state, m.memory.why) for m in self.members}
+        while True:
+            found = self.look()
+            states = {name: result["state"] for name, result in found.items()}
+            settled = all(s != "loading" for s in states.values())
+            news = any(_news(before[name], result) for name, result in found.items())
+            if settled or news or time.monotonic() + LOOK_EVERY > deadline:
+                return found
+            time.sleep(LOOK_EVERY)
+
+    def look(self) -> dict[str, dict[str, t.Any]]:
+        live = self.live()
+        running = [m for m in self.members if (live.get(m.id) or {}).get("state") == "running"]
+        # One that accepts and never answers must not keep the others from being seen.
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            health = dict(zip((m.id for m in running), pool.map(_health, running)))
+        held = self._listeners.now()
+        table = processes.table() if held else {}
+        return {
+            m.id: self._look_at(m, live.get(m.id) or {}, health.get(m.id, (None, "")), held, table)
+            for m in self.members
+        }
+
+    def _look_at(
+        self,
+        member: Watched,
+        live: t.Mapping[str, t.Any],
+        answered: tuple[int | None, str],
+        held: list[ports.Listener],
+        table: t.Mapping[int, processes.Process],
+    ) -> dict[str, t.Any]:
+        now = time.time()
+        state = live.get("state") or "missing"
+        lines = self._lines(member, live)
+        health, health_why = answered
+        quiet = health == 200
+        sight = Sight(
+            process=state,
+            pid=live.get("pid"),
+            restarts=int(live.get("restarts") or 0),
+            process_why=str(live.get("why") or "").partition("; its log ends with")[0],
+            health=health,
+            health_why=health_why,
+            health_url=member.health_url,
+            ports=_owned(member, live.get("pid"), held, table),
+            fatal=None if quiet else diagnose(_of_this_start(lines, live), member.symptoms, fatal_only=True),
+            reason=None if quiet and state == "running" else diagnose(lines, member.symptoms),
+            last_line=last_line(lines),
+            backend=member.probe.get("backend"),
+        )
+        found = judge(sight, member.memory, now)
+        return _result(member, sight, found, live, now)
+
+    def _lines(self, member: Watched, live: t.Mapping[str, t.Any]) -> list[str]:
+        """The end of the member's log, read again only when it has grown."""
+        path = live.get("log")
+        key = _stat(path) if path else None
+        known = self._logs.get(member.id)
+        if known and key is not None and known[0] == key:
+            return known[1]
+        try:
+            lines = self.read(member.id) if live else []
+        except PdError as exc:
+            lines = [str(exc)]
+        self._logs[member.id] = (key, lines)
+        return lines
+
+
+class _Listeners:
+    """Who listens on the ports of interest. Finding the holders means a walk over all processes, so it is done only after a change."""
+
+    def __init__(self, wanted: set[int]) -> None:
+        self.wanted = wanted
+        self._known: frozenset[tuple[int, int]] = frozenset()
+        self._held: list[ports.Listener] = []
+
+    def now(self) -> list[ports.Listener]:
+        found = []
+        for name in ("tcp", "tcp6"):
+            with contextlib.suppress(OSError), open(f"/proc/net/{name}", encoding="ascii") as stream:
+                found += ports.parse(stream.read())
+        known = frozenset((f.port, f.inode) for f in found if f.port in self.wanted)
+        if known != self._known:
+            self._known, self._held = known, ports.listening(self.wanted) if known else []
+        return self._held
+
+
+def _owned(
+    member: Watched, pid: int | None, held: t.Sequence[ports.Listener], table: t.Mapping[int, processes.Process]
+) -> tuple[Port, ...]:
+    """Who listens on each port that the member must have. Another's socket on an address that is not the member's is none of ours."""
+    main = table.get(pid) if pid else None
+    family = {p.pid for p in processes.family([main], table)} if main else set()
+    mine = {"0.0.0.0", "::", *(str(member.label[k]) for k in ("address", "kv_address") if member.label.get(k))}
+    found = []
+    for wanted in member.probe.get("listening") or ():
+        here = [h for h in held if h.port == wanted["port"]]
+        there = [h for h in here if h.address in mine or len(mine) == 2]
+        if any(h.member == member.id or h.pid in family for h in here):
+            owner, holder = "self", ""
+        elif not there:
+            owner, holder = "none", ""
+        elif any(h.pid is None for h in there):
+            owner, holder = "unknown", there[0].who
+        else:
+            owner, holder = "other", there[0].who
+        found.append(Port(str(wanted["name"]), int(wanted["port"]), owner, holder))
+    return tuple(found)
+
+
+def _health(member: Watched) -> tuple[int | None, str]:
+    try:
+        return http.get(member.health_url, timeout=HEALTH_TIMEOUT).status, ""
+    except http.Unanswered as exc:
+        return None, exc.reason
+
+
+def _news(before: tuple[str, str], result: t.Mapping[str, t.Any]) -> bool:
+    """Whether a member's state is another one than the caller knows."""
+    return before[0] != result["state"] if before[0] else result["state"] != "loading"
+
+
+def _result(
+    member: Watched, sight: Sight, found: Judgement, live: t.Mapping[str, t.Any], now: float
+) -> dict[str, t.Any]:
+    since = live.get("since")
+    line = cut(found.diagnosis.line) if found.diagnosis and found.state == "failed" else sight.last_line
+    return {
+        "role": member.role,
+        "state": found.state,
+        "why": found.why,
+        "symptom": found.diagnosis.to_plain() if found.diagnosis and found.state == "failed" else None,
+        "advice": found.advice,
+        "log_line": line,
+        "log": live.get("log"),
+        "pid": sight.pid,
+        "restarts": sight.restarts,
+        "elapsed": round(max(0.0, now - since), 1) if since else None,
+        "url": member.probe["url"],
+    }
+
+
+def _stat(path: str) -> tuple[t.Any, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (None,)
+    return (found.st_ino, found.st_size, found.st_mtime)
+
+
+def _of_this_start(lines: list[str], live: t.Mapping[str, t.Any]) -> list[str]:
+    """What the process that runs now has logged: what an earlier one ended with is no fault of it."""
+    since = live.get("since")
+    return since_start(lines, since) if since and live.get("restarts") and live.get("state") == "running" else lines
+
+
+def since_start(lines: list[str], since: float) -> list[str]:
+    """What was logged from `since` on (seconds of the epoch): from the first line whose own time is not earlier. A log without times
+    is returned whole, one with only earlier times not at all."""
+    stamped = False
+    for number, line in enumerate(lines):
+        at = _time_of(line, since)
+        if at is None:
+            continue
+        if at >= since - 1:
+            return lines[number:]
+        stamped = True
+    return [] if stamped else lines
+
+
+def _time_of(line: str, near: float) -> float | None:
+    """When a line says that it was written, in seconds of the epoch."""
+    head = line[:120]
+    with contextlib.suppress(ValueError, OverflowError):
+        found = _LONG_STAMP.search(head)
+        if found:
+            read = time.strptime(f"{found[1]} {found[2]}", "%Y-%m-%d %H:%M:%S")
+            return _utc(read) if found[3] else time.mktime(read)
+        found = _SHORT_STAMP.search(head)
+        if found:
+            year = time.localtime(near).tm_year
+            return time.mktime(time.strptime(f"{year}-{found[1]}", "%Y-%m-%d %H:%M:%S"))
+    return None
+
+
+def _utc(read: time.struct_time) -> float:
+    return float(calendar.timegm(read))

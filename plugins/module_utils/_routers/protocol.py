@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a router's worker registry can do, whichever router it is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._core.errors import PdError
+from .._probes.http import Answer, Unanswered, request
+
+
+class Peer(t.TypedDict):
+    """One entry of the registry. `model` is None where the router does not say it, or does not go by it."""
+
+    url: str
+    worker_type: str
+    healthy: bool
+    id: str
+    model: str | None
+
+
+class RegistryError(PdError):
+    """A call to the registry failed. `missing`: this router has no registry at all; `unreadable`: no usable answer came."""
+
+    def __init__(self, text: str, unreadable: bool = False, missing: bool = False) -> None:
+        super().__init__(text)
+        self.unreadable = unreadable
+        self.missing = missing
+
+
+class RouterDialect(t.Protocol):
+    """One router's registry API. `peer` of add is one of the plan's router.peers: {member, role, url, ports}."""
+
+    name: str
+
+    def list(self, url: str, timeout: float) -> list[Peer]: ...
+
+    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None: ...
+
+    def remove(self, url: str, peer: Peer, timeout: float) -> None: ...
+
+    def same_model(self, peer: Peer, model: str) -> bool:
+        """Whether the entry serves requests for that model."""
+        ...
+
+
+def same(url: str) -> str:
+    """A URL in the one form in which two are compared."""
+    return url.strip().rstrip("/").lower()
+
+
+def call(method: str, url: str, body: t.Any, timeout: float, doing: str) -> Answer:
+    """A call to the registry; an error tells what was being done."""
+    try:
+        answer = request(method, url, body=body, timeout=timeout)
+    except Unanswered as exc:
+        raise RegistryError(f"{doing}: {exc}", unreadable=True) from exc
+    if not answer.ok:
+        text = f"{doing}: {method} {url} answered {answer.status} {answer.excerpt()!r}"
+        raise RegistryError(text, unreadable=answer.status >= 500, missing=answer.status in (404, 405))
+    return answer
+
+
+def read(url: str, timeout: float) -> list[Peer]:
+    """GET /workers, as both routers answer it: {"workers": [...]} or a bare list."""
+    answer = call("GET", f"{url.rstrip('/')}/workers", None, timeout, "Reading the router's registry")
+    try:
+        found = answer.json()
+    except PdError as exc:
+        raise RegistryError(f"Reading the router's registry: {exc}", unreadable=True) from exc
+    workers = found.get("workers") if isinstance(found, dict) else found
+    if not isinstance(workers, list):
+        raise RegistryError(
+            f"Reading the router's registry: {answer.asked} gave no list of workers: {answer.excerpt()!r}",
+            unreadable=True,
+        )
+    return [_peer(w) for w in workers if isinstance(w, dict) and w.get("url")]
+
+
+def _peer(raw: t.Mapping[str, t.Any]) -> Peer:
+    healthy = raw.get("is_healthy", raw.get("healthy", True))
+    model = raw.get("model_id")
+    return {
+        "url": str(raw["url"]),
+        "worker_type": str(raw.get("worker_type") or ""),
+        "healthy": bool(healthy),
+        "id": str(raw.get("id") or raw["url"]),
+        "model": str(model) if model else None,
+    }

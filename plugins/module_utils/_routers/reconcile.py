@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Making a router's registry hold the members that are wanted: read, add, remove, and read back until it says so.
+
+The answer to a call proves nothing (sglang-router queues, vllm-router accepts a dead URL): only the list does."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from .protocol import Peer, RegistryError, RouterDialect, same
+
+CALL_TIMEOUT = 10.0
+READ_BACK_EVERY = 0.5
+READ_BACK_FOR = 6.0
+ATTEMPTS = 3
+
+
+@dataclass
+class Wanted:
+    """What the registry is to hold. `remove` are URLs that must not be in it; with `only_remove` nothing else is touched."""
+
+    url: str
+    model: str
+    peers: list[dict[str, t.Any]]
+    remove: list[str] = field(default_factory=list)
+    only_remove: bool = False
+    exclusive: bool = True
+    manage: bool = True
+
+
+@dataclass
+class Outcome:
+    """What was done. `stale` are entries that nobody wants and that are still there; `missing` wanted ones that are not."""
+
+    before: list[Peer] = field(default_factory=list)
+    after: list[Peer] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    confirmed: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unhealthy: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+@dataclass
+class Difference:
+    """What separates the registry from what is wanted. `wrong` are entries of a wanted URL with another role or model."""
+
+    missing: list[dict[str, t.Any]]
+    wrong: list[Peer]
+    extra: list[Peer]
+    unwanted: list[Peer]
+    confirmed: list[str]
+
+
+class Reconciler:
+    """One run against one router. The clock is injected, so that tests need not wait."""
+
+    def __init__(
+        self,
+        dialect: RouterDialect,
+        wanted: Wanted,
+        timeout: float,
+        clock: t.Callable[[], float] = time.monotonic,
+        sleep: t.Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.dialect, self.wanted = dialect, wanted
+        self.clock, self.sleep = clock, sleep
+        self.deadline = clock() + timeout
+
+    def run(self, check: bool = False) -> Outcome:
+        """Raises RegistryError when the registry cannot be read or has no such API; what was refused is in the outcome."""
+        outcome = Outcome()
+        outcome.before = outcome.after = self._read()
+        difference = self._compare(outcome.before)
+        if check or not self.wanted.manage:
+            if self.wanted.manage:
+                outcome.added = [p["url"] for p in difference.missing]
+                outcome.removed = [p["url"] for p in self._going(difference)]
+            elif not check:
+                outcome.after = self._read_back()
+            return self._finish(outcome)
+        for _attempt in range(ATTEMPTS):
+            if not difference.missing and not self._going(difference):
+                break
+            outcome.refusals = []
+            self._apply(difference, outcome)
+            outcome.after = self._read_back()
+            difference = self._compare(outcome.after)
+            if self.clock() >= self.deadline:
+                break
+        return self._finish(outcome)
+
+    def _apply(self, difference: Difference, outcome: Outcome) -> None:
+        # An entry with the wrong role blocks its URL, so it goes first; all others go last, so that the router is never left empty.
+        for peer in difference.wrong:
+            self._remove(peer, outcome)
+        for wanted in difference.missing:
+            try:
+                self.dialect.add(self.wanted.url, wanted, self.wanted.model, self._call_timeout())
+                _once(outcome.added, wanted["url"])
+            except RegistryError as exc:
+                if exc.missing:
+                    raise
+                outcome.refusals.append(str(exc))
+        for peer in self._going(difference):
+            if peer not in difference.wrong:
+                self._remove(peer, outcome)
+
+    def _remove(self, peer: Peer, outcome: Outcome) -> None:
+        try:
+            self.dialect.remove(self.wanted.url, peer, self._call_timeout())
+            _once(outcome.removed, peer["url"])
+        except RegistryError as exc:
+            outcome.refusals.append(str(exc))
+
+    def _going(self, difference: Difference) -> list[Peer]:
+        extra = difference.extra if self.wanted.exclusive and not self.wanted.only_remove else []
+        return [*difference.wrong, *difference.unwanted, *extra]
+
+    def _compare(self, have: list[Peer]) -> Difference:
+        unwanted_urls = {same(u) for u in self.wanted.remove}
+        peers = [] if self.wanted.only_remove else self.wanted.peers
+        by_url = {same(p["url"]): p for p in peers}
+        missing = dict(by_url)
+        difference = Difference([], [], [], [], [])
+        for entry in have:
+            url = same(entry["url"])
+            peer = by_url.get(url)
+            if peer is None:
+                (difference.unwanted if url in unwanted_urls else difference.extra).append(entry)
+            elif entry["worker_type"] != peer["role"] or not self.dialect.same_model(entry, self.wanted.model):
+                difference.wrong.append(entry)
+            else:
+                missing.pop(url, None)
+                difference.confirmed.append(peer["url"])
+        difference.missing = list(missing.values())
+        return difference
+
+    def _finish(self, outcome: Outcome) -> Outcome:
+        difference = self._compare(outcome.after)
+        outcome.confirmed = sorted(set(difference.confirmed))
+        outcome.missing = [p["url"] for p in difference.missing]
+        extra = [] if self.wanted.only_remove else difference.extra
+        outcome.stale = sorted({p["url"] for p in [*difference.wrong, *difference.unwanted, *extra]})
+        outcome.unhealthy = sorted(
+            p["url"] for p in outcome.after if not p["healthy"] and p["url"] in outcome.confirmed
+        )
+        return outcome
+
+    def _read(self) -> list[Peer]:
+        """The registry, asked again while it gives no usable answer: a router that has just started may need a moment."""
+        while True:
+            try:
+                return self.dialect.list(self.wanted.url, self._call_timeout())
+            except RegistryError as exc:
+                if not exc.unreadable or self.clock() + READ_BACK_EVERY >= self.deadline:
+                    raise
+                self.sleep(READ_BACK_EVERY)
+
+    def _read_back(self) -> list[Peer]:
+        """The registry when it holds all that is wanted and nothing that must go, or as it is after 6 s."""
+        until = min(self.clock() + READ_BACK_FOR, self.deadline)
+        while True:
+            have = self._read()
+            difference = self._compare(have)
+            if not difference.missing and not (self.wanted.manage and self._going(difference)):
+                return have
+            if self.clock() >= until:
+                return have
+            self.sleep(READ_BACK_EVERY)
+
+    def _call_timeout(self) -> float:
+        return max(0.5, min(CALL_TIMEOUT, self.deadline - self.clock()))
+
+
+def _once(urls: list[str], url: str) -> None:
+    if url not in urls:
+        urls.append(url)

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""vllm-router's registry, measured with 0.1.15 and 0.1.17. It takes workers only when started with --enable-igw."""
+
+from __future__ import annotations
+
+import typing as t
+from urllib.parse import quote
+
+from .protocol import Peer, RegistryError, call, read
+
+
+class VllmRouter:
+    name = "vllm-router"
+
+    def list(self, url: str, timeout: float) -> list[Peer]:
+        return read(url, timeout)
+
+    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None:
+        """Without `model_id` the router files the worker under "unknown", and every request gets 503."""
+        body = {"url": peer["url"], "worker_type": peer["role"], "model_id": model}
+        doing = f"Adding {peer.get('member') or peer['url']} ({peer['url']}) to the router"
+        try:
+            call("POST", f"{url.rstrip('/')}/workers", body, timeout, doing)
+        except RegistryError as exc:
+            if "specific add_prefill_server" in str(exc):
+                text = f"{doing}: this router takes no members while it runs. Start it with --enable-igw, or set router.membership: restart."
+                raise RegistryError(text, missing=True) from exc
+            raise
+
+    def remove(self, url: str, peer: Peer, timeout: float) -> None:
+        """The worker's URL is one path segment: unencoded it would be passed on to a member."""
+        path = quote(peer["url"], safe="")
+        try:
+            call(
+                "DELETE", f"{url.rstrip('/')}/workers/{path}", None, timeout, f"Removing {peer['url']} from the router"
+            )
+        except RegistryError as exc:
+            if "WORKER_NOT_FOUND" not in str(exc) and "not found" not in str(exc).lower():
+                raise
+
+    def same_model(self, peer: Peer, model: str) -> bool:
+        return peer["model"] in (None, model)
+
+
+DIALECT = VllmRouter()

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What every runtime can do. The use cases know this and no runtime."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class Live(t.TypedDict):
+    """A member as its host sees it. `state` is running, restarting, exited or missing (_core/observed.py)."""
+
+    label: dict[str, t.Any]
+    state: str
+    pid: int | None
+    since: float | None
+    restarts: int
+    exit: int | None
+    why: str
+    log: str | None
+
+
+class Availability(t.TypedDict):
+    available: bool
+    why: str
+    hint: str
+
+
+class Runtime(t.Protocol):
+    """Runs members on this host. Every call has a deadline; what does not work is a HostError."""
+
+    name: str
+
+    def available(self) -> Availability:
+        """Whether members can be created here; else why not, and what to do."""
+
+    def members(self) -> list[Live]:
+        """Every member on this host, of every group, with its live state."""
+
+    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+        """Create and start one member (a member of the plan, one part). Returns warnings."""
+
+    def remove(self, group: str, member: str, grace: float) -> None:
+        """Stop a member, see that every process of it is gone, and delete what was kept of it. Not being there is no error."""
+
+    def logs(self, group: str, member: str, lines: int) -> list[str]:
+        """The last lines of its log, secrets masked."""
+
+    def sweep(self) -> None:
+        """When no member is left: end what the runtime itself keeps running, and delete its files."""

@@ -1,0 +1,285 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the collection keeps on a host, whatever the runtime: labels and records of groups, in one directory, written atomically.
+
+<state dir>/host.lock
+<state dir>/groups/<group>/record.json
+<state dir>/groups/<group>/members/<member>/label.json   (and the runtime's own files beside it)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import typing as t
+
+from .errors import HostError
+
+LOCK_WAIT = 60.0
+# What may stand in a path that ends up in configuration files and shell scripts of runtimes without surprises.
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+,=~-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def default_state_dir() -> str:
+    if os.geteuid() == 0:
+        return "/var/lib/inferops-pd"
+    return os.path.join(os.path.expanduser("~"), ".local", "state", "inferops-pd")
+
+
+class State:
+    """The state directory. `lock` is taken for every decision and every change."""
+
+    def __init__(self, root: str | None = None) -> None:
+        self.root = os.path.normpath(root or default_state_dir())
+        if not _PLAIN_PATH.fullmatch(self.root) or self.root == "/":
+            raise HostError(
+                "Reading option state_dir",
+                f"{self.root!r} is no usable directory",
+                "Give an absolute path of letters, digits and _ . / @ + , = ~ - only.",
+            )
+        self._mutex = threading.RLock()
+        self._depth = 0
+
+    # -- paths ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def groups_dir(self) -> str:
+        return os.path.join(self.root, "groups")
+
+    def group_dir(self, group: str) -> str:
+        return os.path.join(self.groups_dir, plain_name(group))
+
+    def member_dir(self, group: str, member: str) -> str:
+        return os.path.join(self.group_dir(group), "members", plain_name(member))
+
+    def record_path(self, group: str) -> str:
+        return os.path.join(self.group_dir(group), "record.json")
+
+    def log_path(self, group: str, member: str) -> str:
+        return os.path.join(self.member_dir(group, member), "member.log")
+
+    def kept_log_path(self, group: str, member: str) -> str:
+        return os.path.join(self.group_dir(group), "logs", plain_name(member) + ".log")
+
+    # -- reading -------------------------------------------------------------------------------------------------------------------
+
+    def labels(self) -> list[dict[str, t.Any]]:
+        """The label of every member of every group, in a fixed order."""
+        found = []
+        for group in _entries(self.groups_dir):
+            for member in _entries(os.path.join(self.groups_dir, group, "members")):
+                label = read_json(os.path.join(self.groups_dir, group, "members", member, "label.json"))
+                if label is not None:
+                    found.append(label)
+        return found
+
+    def label(self, group: str, member: str) -> dict[str, t.Any] | None:
+        return read_json(os.path.join(self.member_dir(group, member), "label.json"))
+
+    def records(self) -> dict[str, dict[str, t.Any]]:
+        found = {
+            group: read_json(os.path.join(self.groups_dir, group, "record.json")) for group in _entries(self.groups_dir)
+        }
+        return {group: record for group, record in found.items() if record is not None}
+
+    def record(self, group: str) -> dict[str, t.Any] | None:
+        return read_json(self.record_path(group))
+
+    # -- writing -------------------------------------------------------------------------------------------------------------------
+
+    def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
+        make_dirs(self.group_dir(group))
+        write(self.record_path(group), json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+    def write_label(self, label: t.Mapping[str, t.Any]) -> None:
+        path = self.member_dir(label["group"], label["member"])
+        make_dirs(path)
+        write(os.path.join(path, "label.json"), json.dumps(label, indent=1, sort_keys=True) + "\n")
+
+    def delete_member(self, group: str, member: str) -> None:
+        """Delete what is kept of a member. Its log stays until the group is forgotten, or the next member of that id goes: whoever asks
+        why a member was replaced finds the answer there."""
+        kept = self.kept_log_path(group, member)
+        if os.path.exists(self.log_path(group, member)):
+            make_dirs(os.path.dirname(kept))
+            with contextlib.suppress(OSError):
+                os.replace(self.log_path(group, member), kept)
+        remove_tree(self.member_dir(group, member))
+        self.prune()
+
+    def delete_group(self, group: str) -> None:
+        remove_tree(self.group_dir(group))
+        self.prune()
+
+    def prune(self) -> None:
+        """Delete the directories of groups that hold nothing any more: neither members nor a record."""
+        for group in _entries(self.groups_dir):
+            path = os.path.join(self.groups_dir, group)
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.join(path, "members"))
+            if set(_entries(path)) <= {"logs"}:
+                remove_tree(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(self.groups_dir)
+
+    def clear(self) -> None:
+        """Delete the state directory itself when nothing of any group is left. Called with the lock held, which goes with it."""
+        self.prune()
+        if set(_entries(self.root)) <= {"host.lock"}:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.root, "host.lock"))
+                os.rmdir(self.root)
+
+    # -- locking -------------------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def lock(self, wait: float = LOCK_WAIT) -> t.Iterator[None]:
+        """Hold the host's lock. Reentrant within this process; between processes it is waited for, up to `wait` seconds."""
+        with self._mutex:
+            if self._depth:
+                yield
+                return
+            descriptor = self._flock(wait)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                os.close(descriptor)
+
+    def _flock(self, wait: float) -> int:
+        path = os.path.join(self.root, "host.lock")
+        end = time.monotonic() + wait
+        while True:
+            make_dirs(self.root)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                continue  # its directory was cleared just now
+            except OSError as exc:
+                raise HostError(f"Locking {path}", str(exc.strerror), "Run as the user that owns it.") from exc
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as exc:
+                who = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
+                os.close(descriptor)
+                if time.monotonic() > end:
+                    raise HostError(
+                        f"Waiting {wait:g} s for {path}",
+                        f"another run changes this host ({who or 'unknown'})",
+                        "Run again when it has ended.",
+                    ) from exc
+                time.sleep(0.1)
+                continue
+            if _same_file(descriptor, path):
+                os.truncate(descriptor, 0)
+                os.pwrite(descriptor, f"pid {os.getpid()} since {time.strftime('%H:%M:%S')}\n".encode(), 0)
+                return descriptor
+            os.close(descriptor)
+
+
+def plain_name(name: str) -> str:
+    """A group's or member's name that is safe as a file name."""
+    if not _NAME.fullmatch(name) or len(name) > 200:
+        raise HostError(
+            f"Reading the name {name!r}", "it cannot be used as a file name", "Use letters, digits and - _ . only."
+        )
+    return name
+
+
+def make_dirs(path: str) -> None:
+    """Create a directory and its parents, for this user alone."""
+    if os.path.isdir(path):
+        return
+    try:
+        parent = os.path.dirname(path)
+        if parent != path:
+            make_dirs(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+    except OSError as exc:
+        raise HostError(
+            f"Creating {path}",
+            str(exc.strerror),
+            "Run as a user who may write there, or set pd_state_dir to a directory that you own.",
+        ) from exc
+
+
+def write(path: str, content: str, mode: int = 0o600) -> None:
+    """Write a file as a whole or not at all. It never has a wider mode than `mode`, not even for a moment."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
+                stream.write(content)
+            os.chmod(temporary, mode)
+            os.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as exc:
+        raise HostError(
+            f"Writing {path}", str(exc.strerror), "Check free space and permissions of its directory."
+        ) from exc
+
+
+def read_json(path: str) -> dict[str, t.Any] | None:
+    """A JSON object, or None when there is none. One that cannot be read is an error: it must not look like an empty host."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            value = json.load(stream)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise HostError(
+            f"Reading {path}", str(exc.strerror), "Run as the user that owns it (with become, or without)."
+        ) from exc
+    except ValueError as exc:
+        raise HostError(
+            f"Reading {path}", f"it is damaged ({exc})", "Remove the member or group by hand, then deploy again."
+        ) from exc
+    if not isinstance(value, dict):
+        raise HostError(
+            f"Reading {path}", "it is damaged (no object)", "Remove the member or group by hand, then deploy again."
+        )
+    return value
+
+
+def remove_tree(path: str) -> None:
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise HostError(f"Deleting {path}", str(exc.strerror or exc), "Delete it by hand, then run again.") from exc
+
+
+def _entries(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as exc:
+        raise HostError(
+            f"Reading {path}", str(exc.strerror), "Run as the user that owns it (with become, or without)."
+        ) from exc
+
+
+def _same_file(descriptor: int, path: str) -> bool:
+    """Whether the file that was locked is still the one of that name: whoever cleared the directory deleted it."""
+    try:
+        mine, there = os.fstat(descriptor), os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)

@@ -1,0 +1,453 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Runtime supervisor: one supervisord per host and user, one program per member. It needs neither root nor containers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+import xmlrpc.client
+
+from .._core.errors import PdError
+from .._probes import logs, processes
+from . import gone, script, supervisor_conf
+from .errors import HostError
+from .protocol import Availability, Live
+from .state import State, make_dirs, remove_tree, write
+from .supervisor_rpc import ALREADY_ADDED, BAD_NAME, NOT_RUNNING, STILL_RUNNING, Rpc
+
+START_WAIT = 15.0
+FORGET_WAIT = 15.0
+# What a member inherits of the environment that Ansible ran in: nothing else, or it would depend on who deployed first.
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+_STATES = {
+    "STARTING": "running",
+    "RUNNING": "running",
+    "STOPPING": "running",
+    "BACKOFF": "restarting",
+    "STOPPED": "exited",
+    "EXITED": "exited",
+    "FATAL": "exited",
+}
+
+
+class Supervisor:
+    """Implements protocol.Runtime."""
+
+    name = "supervisor"
+
+    def __init__(self, state: State, supervisord: str | None = None) -> None:
+        self.state = state
+        self.directory = os.path.join(state.root, "supervisor")
+        self.socket = supervisor_conf.socket_path(self.directory, os.geteuid())
+        self._wanted = supervisord
+        self._rpc = Rpc(self.socket)
+
+    # -- is it there ---------------------------------------------------------------------------------------------------------------
+
+    def available(self) -> Availability:
+        if self._find():
+            return {"available": True, "why": "", "hint": ""}
+        if self._wanted:
+            return {
+                "available": False,
+                "why": f"pd_supervisord is {self._wanted}, which is not there, or not executable",
+                "hint": "Correct pd_supervisord, or leave it out to use the one beside Ansible's Python or on PATH.",
+            }
+        return {
+            "available": False,
+            "why": f"there is no supervisord beside {sys.executable} nor on PATH",
+            "hint": f"Install it: {sys.executable} -m pip install supervisor; or set pd_supervisord to its path.",
+        }
+
+    def _find(self) -> str | None:
+        if self._wanted:
+            return self._wanted if os.path.isfile(self._wanted) and os.access(self._wanted, os.X_OK) else None
+        for folder in (os.path.join(sys.prefix, "bin"), os.path.dirname(sys.executable)):
+            path = os.path.join(folder, "supervisord")
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+        return shutil.which("supervisord")
+
+    # -- looking -------------------------------------------------------------------------------------------------------------------
+
+    def members(self) -> list[Live]:
+        labels = [label for label in self.state.labels() if label.get("runtime") == self.name]
+        if not labels:
+            return []
+        programs = self._programs()
+        marks = processes.marked(self.state.root)
+        return [self._live(label, programs, marks.get(label["member"], [])) for label in labels]
+
+    def _programs(self) -> dict[str, dict[str, t.Any]] | None:
+        """What supervisord says of its programs, by name; None when there is no supervisord."""
+        try:
+            return {p["name"]: p for p in self._rpc.call("supervisor.getAllProcessInfo")}
+        except ConnectionError:
+            return None
+
+    def _live(
+        self, label: dict[str, t.Any], programs: dict[str, dict[str, t.Any]] | None, marked: list[processes.Process]
+    ) -> Live:
+        program = (programs or {}).get(label["member"])
+        starts = self._starts(label["group"], label["member"])
+        live: Live = {
+            "label": label,
+            "state": _STATES.get(program["statename"], "missing") if program else "missing",
+            "pid": (program["pid"] or None) if program else None,
+            "since": None,
+            "restarts": max(0, len(starts) - 1),
+            "exit": None,
+            "why": "",
+            "log": self.state.log_path(label["group"], label["member"]),
+        }
+        if program and live["state"] == "running":
+            live["since"] = float(program["start"])
+        elif marked and live["state"] in ("missing", "exited"):
+            first = min(marked, key=lambda p: p.start)
+            live.update(state="running", pid=first.pid, since=first.since)
+            live["why"] = (
+                f"{len(marked)} processes of it run without supervision: their supervisord, or the member's first process, is gone"
+            )
+        elif program:
+            self._explain(live, program, len(starts))
+        else:
+            live["why"] = (
+                "no supervisord runs, so nothing runs it" if programs is None else "supervisord does not know it"
+            )
+        return live
+
+    def _explain(self, live: Live, program: dict[str, t.Any], starts: int) -> None:
+        """Why a member that supervisord knows does not run."""
+        if not program["stop"] and not program["start"]:
+            live["why"] = "it has not been started since supervisord was"
+            return
+        status = program["exitstatus"]
+        live["exit"] = status
+        how = f"was ended by {self._signal_of(program['name'])}" if status == -1 else f"exited with status {status}"
+        times = f", started {starts} times" if starts > 1 else ""
+        if live["state"] == "restarting":
+            live["why"] = f"{how}{times}; supervisord starts it again"
+        elif program["statename"] == "STOPPED":
+            live["why"] = f"was stopped by hand, {how}{times}"
+        else:
+            live["why"] = f"{how}{times}"
+        if program["spawnerr"] and "too quickly" not in program["spawnerr"]:
+            live["why"] += f" ({program['spawnerr']})"
+        last = self.logs(live["label"]["group"], live["label"]["member"], 1)
+        if last:
+            live["why"] += f"; its log ends with: {last[0][:200]}"
+
+    def _signal_of(self, name: str) -> str:
+        """The signal that ended a member last. Supervisord tells it in its log only."""
+        try:
+            lines = logs.tail(os.path.join(self.directory, "supervisord.log"), 64).lines
+        except PdError:
+            return "a signal"
+        found = [m[1] for m in (re.search(rf" exited: {re.escape(name)} \(terminated by (\w+)", line) for line in lines) if m]
+        if not found:
+            return "a signal"
+        return found[-1] + (" (out of memory? see dmesg)" if found[-1] == "SIGKILL" else "")
+
+    def _starts(self, group: str, member: str) -> list[tuple[int, float]]:
+        """(pid, epoch) of each time the member was started."""
+        found = []
+        with (
+            contextlib.suppress(OSError),
+            open(os.path.join(self.state.member_dir(group, member), "starts"), encoding="ascii") as stream,
+        ):
+            for line in stream:
+                words = line.split()
+                if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+                    found.append((int(words[1]), float(words[0])))
+        return found
+
+    def logs(self, group: str, member: str, lines: int) -> list[str]:
+        found = logs.tail(self.state.log_path(group, member)).lines[-lines:]
+        label = self.state.label(group, member) or {}
+        secrets = [v for v in self._env(group, member, label.get("secrets") or ()).values() if len(v) > 3]
+        for value in secrets:
+            found = [line.replace(value, "********") for line in found]
+        return found
+
+    def _env(self, group: str, member: str, names: t.Collection[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        with (
+            contextlib.suppress(OSError),
+            open(
+                os.path.join(self.state.member_dir(group, member), "env"),
+                encoding="utf-8",
+                errors="surrogateescape",
+                newline="",
+            ) as stream,
+        ):
+            return {k: v for k, v in script.parse_env(stream.read()).items() if k in names}
+        return {}
+
+    # -- creating ------------------------------------------------------------------------------------------------------------------
+
+    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+        part, name, group = member["parts"][0], member["id"], label["group"]
+        directory = self.state.member_dir(group, name)
+        warnings = [
+            f"{name}: {kind} are for containers; runtime supervisor ignores them."
+            for kind in ("mounts", "devices")
+            if part.get(kind)
+        ]
+        program = script.resolve(part["argv"], part.get("executable"))
+        env = self._environment(part, name, program, secrets)
+        with self.state.lock():
+            self._ensure()
+            self._forget_program(name)
+            remove_tree(directory)
+            self.state.write_label(label)
+            try:
+                self._write_files(directory, name, part.get("files") or ())
+                write(os.path.join(directory, "env"), script.render_env(env))
+                write(
+                    os.path.join(directory, "run"),
+                    script.render_run(name, group, directory, [program, *part["argv"][1:]]),
+                    0o700,
+                )
+                conf = supervisor_conf.render_member(
+                    name,
+                    directory,
+                    self.state.root,
+                    self.state.log_path(group, name),
+                    member.get("restart") or {},
+                    float((member.get("stop") or {}).get("grace") or 30),
+                )
+                write(self._conf(name), conf)
+                self._start(name)
+            except BaseException:
+                self._undo(group, name)
+                raise
+        return warnings
+
+    def _environment(
+        self, part: t.Mapping[str, t.Any], name: str, program: str, secrets: t.Mapping[str, str]
+    ) -> dict[str, str]:
+        missing = sorted(set(part.get("secrets") or ()) - set(secrets))
+        if missing:
+            raise HostError(
+                f"Creating member {name}",
+                f"no value was given for its secrets {', '.join(missing)}",
+                "Set them in secrets.",
+                name,
+            )
+        folder, gpus = os.path.dirname(program), ",".join(str(g) for g in part.get("gpus") or ())
+        path = os.environ.get("PATH", "/usr/bin:/bin")
+        own = {
+            "PATH": path if folder in path.split(":") else f"{folder}:{path}",
+            # Engines set process titles, which would overwrite the environment that a member is known by.
+            "SPT_NOENV": "1",
+        }
+        if gpus:
+            # No container confines it to its own GPUs. Each engine reads the variable of its vendor.
+            own.update(dict.fromkeys(VISIBLE_GPUS, gpus))
+        mine = {processes.MEMBER: name, processes.STATE: self.state.root}
+        return {**own, **{k: str(v) for k, v in (part.get("env") or {}).items()}, **secrets, **mine}
+
+    def _write_files(self, directory: str, name: str, files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
+        for file in files:
+            path = os.path.normpath(os.path.join(directory, file["path"]))
+            if os.path.isabs(file["path"]) or not path.startswith(directory + os.sep):
+                raise HostError(
+                    f"Writing {file['path']} of member {name}",
+                    "with runtime supervisor, files of a member are in its own directory",
+                    "Give a relative path: the member is started in that directory.",
+                    name,
+                )
+            make_dirs(os.path.dirname(path))
+            mode = file.get("mode") or 0o600
+            write(path, str(file["content"]), int(mode, 8) if isinstance(mode, str) else int(mode))
+
+    def _start(self, name: str) -> None:
+        try:
+            self._rpc.call("supervisor.reloadConfig")
+            try:
+                self._rpc.call("supervisor.addProcessGroup", name)
+            except xmlrpc.client.Fault as fault:
+                if fault.faultCode != ALREADY_ADDED:
+                    raise
+            self._rpc.call("supervisor.startProcess", name, False)
+        except xmlrpc.client.Fault as fault:
+            raise self._refused(f"Starting member {name}", fault, name) from fault
+        except ConnectionError as exc:
+            raise HostError(
+                f"Starting member {name}", "supervisord has ended", f"See {self.directory}/supervisord.log.", name
+            ) from exc
+
+    def _undo(self, group: str, name: str) -> None:
+        """Take back a member that could not be created; what led here is what is told."""
+        with contextlib.suppress(HostError):
+            self.remove(group, name, 1)
+
+    # -- removing ----------------------------------------------------------------------------------------------------------------
+
+    def remove(self, group: str, member: str, grace: float) -> None:
+        program = (self._programs() or {}).get(member)
+        starts = self._starts(group, member)
+        last = starts[-1] if starts else None
+        pid = (program["pid"] or None) if program else None
+        seeds = gone.of_member(member, self.state.root, pid, last)
+        stopping = program is not None and self._stop_program(member)
+        gone.end(
+            member, seeds, lambda: gone.of_member(member, self.state.root, None, last), grace, pid if stopping else None
+        )
+        with self.state.lock():
+            self._forget_program(member)
+            self.state.delete_member(group, member)
+
+    def _stop_program(self, name: str) -> bool:
+        """Have supervisord send SIGTERM to a member's process group and not start it again. Returns whether it did."""
+        try:
+            self._rpc.call("supervisor.stopProcess", name, False)
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode in (NOT_RUNNING, BAD_NAME):
+                return False
+            raise self._refused(f"Stopping member {name}", fault, name) from fault
+        except ConnectionError:
+            return False
+        return True
+
+    def _forget_program(self, name: str) -> None:
+        """Take a member out of supervisord and out of its configuration. It has been stopped; supervisord may not have noticed yet."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._conf(name))
+        deadline = time.monotonic() + FORGET_WAIT
+        while True:
+            try:
+                self._rpc.call("supervisor.removeProcessGroup", name)
+                return
+            except ConnectionError:
+                return
+            except xmlrpc.client.Fault as fault:
+                if fault.faultCode == BAD_NAME:
+                    return
+                if fault.faultCode != STILL_RUNNING or time.monotonic() > deadline:
+                    raise self._refused(f"Taking member {name} out of supervisord", fault, name) from fault
+            # It had just been started again after a crash, or its end has not been read yet.
+            self._stop_program(name)
+            time.sleep(0.1)
+
+    def sweep(self) -> None:
+        with self.state.lock():
+            if any(label.get("runtime") == self.name for label in self.state.labels()):
+                return
+            if os.path.isdir(self.directory):
+                self._shut_down()
+                remove_tree(self.directory)
+                if os.path.dirname(self.socket) != self.directory:
+                    remove_tree(os.path.dirname(self.socket))
+            self.state.clear()
+
+    # -- supervisord itself --------------------------------------------------------------------------------------------------------
+
+    def _conf(self, name: str) -> str:
+        return os.path.join(self.directory, "members.d", f"{name}.conf")
+
+    def _refused(self, doing: str, fault: xmlrpc.client.Fault, member: str | None = None) -> HostError:
+        return HostError(
+            doing, f"supervisord answered {fault.faultString}", f"See {self.directory}/supervisord.log.", member
+        )
+
+    def _ensure(self) -> None:
+        """Have a supervisord running. Called with the lock held."""
+        if self._rpc.up():
+            return
+        program = self._find()
+        if program is None:
+            how = self.available()
+            raise HostError("Starting supervisord", how["why"], how["hint"])
+        make_dirs(os.path.join(self.directory, "members.d"))
+        self._make_socket_dir()
+        self._drop_stale()
+        conf = os.path.join(self.directory, "supervisord.conf")
+        write(conf, supervisor_conf.render_main(self.directory, self.socket))
+        self._launch([program, "-c", conf])
+        deadline = time.monotonic() + START_WAIT
+        while not self._rpc.up():
+            if time.monotonic() > deadline:
+                raise HostError(
+                    "Starting supervisord",
+                    f"it does not listen on {self.socket} after {START_WAIT:g} s",
+                    f"See {self.directory}/supervisord.log.",
+                )
+            time.sleep(0.05)
+
+    def _launch(self, argv: list[str]) -> None:
+        """Start the daemon: own session, no descriptor of ours but /dev/null, so that Ansible's pipes close when the module ends."""
+        env = {k: v for k, v in os.environ.items() if k in INHERITED or k.startswith("LC_")}
+        env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+        env.setdefault("HOME", os.path.expanduser("~"))
+        with tempfile.TemporaryFile(dir=self.directory) as output:
+            try:
+                done = subprocess.run(
+                    argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", env=env,
+                    start_new_session=True, close_fds=True, umask=0o077, timeout=START_WAIT, check=False,
+                )  # fmt: skip
+            except (OSError, subprocess.TimeoutExpired) as exc:
+                raise HostError(
+                    f"Starting {argv[0]}", str(exc), "Check that it runs by hand: supervisord --version."
+                ) from exc
+            if done.returncode:
+                output.seek(0)
+                said = output.read(2000).decode("utf-8", "replace").strip()
+                raise HostError(
+                    f"Starting {argv[0]}",
+                    f"it said: {said or f'exit status {done.returncode}'}",
+                    f"See {self.directory}/supervisord.log.",
+                )
+
+    def _make_socket_dir(self) -> None:
+        folder = os.path.dirname(self.socket)
+        if folder == self.directory:
+            return
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+        if not os.path.isdir(folder) or os.path.islink(folder) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise HostError(
+                f"Using {folder} for supervisord's socket",
+                "it is not a directory of this user alone",
+                f"Delete it, or set pd_state_dir to a path of at most {supervisor_conf.SOCKET_LIMIT - 28} characters.",
+            )
+
+    def _drop_stale(self) -> None:
+        """Forget programs of members that are no more; their files would make the new supervisord know them."""
+        known = {label["member"] for label in self.state.labels()}
+        folder = os.path.join(self.directory, "members.d")
+        for entry in os.listdir(folder):
+            if entry.rpartition(".conf")[0] not in known:
+                os.unlink(os.path.join(folder, entry))
+
+    def _shut_down(self) -> None:
+        try:
+            pid = self._rpc.call("supervisor.getPID")
+            daemon = processes.read(pid)
+            self._rpc.call("supervisor.shutdown")
+        except ConnectionError:
+            return
+        except xmlrpc.client.Fault as fault:
+            raise self._refused("Shutting down supervisord", fault) from fault
+        deadline = time.monotonic() + START_WAIT
+        while daemon and processes.alive(daemon):
+            if time.monotonic() > deadline:
+                raise HostError(
+                    "Shutting down supervisord",
+                    f"pid {pid} is still there after {START_WAIT:g} s",
+                    f"See {self.directory}/supervisord.log.",
+                )
+            time.sleep(0.05)

@@ -1,0 +1,186 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: group_proof
+short_description: Prove that the KV cache of a group really moves, pair by pair
+version_added: 0.1.0
+description:
+  - Sends real requests and reads the engines' own counters. A group can answer every request with 200 and compute each prompt twice, so a status code
+    proves nothing.
+  - Through the router it sends a long prompt that no cache has seen and a short one. Through each pair of a prefill and a decode member it sends
+    both hops itself, and compares the answer with what the prefill alone gives.
+  - A pair is good when decode took all tokens of the prompt from the transfer and computed none again, no failure counter grew, and the
+    answer is right. Other traffic may run meanwhile; a measurement that it spoils is repeated.
+  - Run it where the router and the members can be reached, best on the router's own host. Proxies of the environment are not used.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Sends nothing in check mode.
+  diff_mode:
+    support: N/A
+    details:
+      - It changes nothing.
+  idempotent:
+    support: full
+    details:
+      - It changes nothing; the requests that it sends are ordinary ones.
+options:
+  plan:
+    description: The plan, as M(inferops.pd.group_plan) returns it.
+    type: dict
+    required: true
+  members:
+    description: Ids of the members to prove, for example those that are ready. Left out, all of the plan.
+    type: list
+    elements: str
+  timeout:
+    description: Seconds for one request.
+    type: float
+    default: 60
+  limit:
+    description: Seconds for everything.
+    type: float
+    default: 600
+  max_pairs:
+    description: How many pairs to measure at most. Every member is in one at least, even when that takes more.
+    type: int
+    default: 64
+  api_key:
+    description: The key that the members ask for, if they do.
+    type: str
+seealso:
+  - module: inferops.pd.group_plan
+"""
+
+EXAMPLES = r"""
+- name: Prove that the group does what it is for
+  inferops.pd.group_proof:
+    plan: "{{ planned.plan }}"
+  delegate_to: "{{ planned.plan.router.member.parts[0].host }}"
+  run_once: true
+  register: proof
+
+- name: Show what was measured
+  ansible.builtin.debug:
+    msg: "{{ proof.table }}"
+  run_once: true
+"""
+
+RETURN = r"""
+good:
+  description: Whether everything is proven.
+  returned: always
+  type: bool
+pairs:
+  description: What was measured of each pair.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    prefill:
+      description: The member that computed the prompt.
+      type: str
+    decode:
+      description: The member that answered.
+      type: str
+    prompt_tokens:
+      description: Length of the prompt.
+      type: int
+    transferred_tokens:
+      description: Tokens of it that decode took from the transfer.
+      type: int
+    recomputed_tokens:
+      description: Tokens of it that decode computed again.
+      type: int
+    bytes:
+      description: Bytes that moved; none while other traffic ran.
+      type: float
+    seconds:
+      description: Seconds of the transfer, by the engine; none while other traffic ran.
+      type: float
+    gb_per_s:
+      description: The two, divided.
+      type: float
+    text_equal:
+      description: Whether decode answered word for word what prefill alone does.
+      type: bool
+    answer:
+      description: The answer.
+      type: str
+    good:
+      description: Whether the pair is proven.
+      type: bool
+    why:
+      description: Why not, or a remark.
+      type: str
+router:
+  description: The requests that went through the router, with their answers.
+  returned: always
+  type: dict
+table:
+  description: The result as lines for a person.
+  returned: always
+  type: list
+  elements: str
+msg:
+  description: The same as one text.
+  returned: always
+  type: str
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._core.errors import PdError
+from ..module_utils._probes.proof import Group, Proof
+
+
+def prove(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    try:
+        group = Group.of_plan(params["plan"], params["api_key"])
+    except KeyError as exc:
+        raise PdError(f"the plan lacks {exc}. Give the value `plan` that group_plan returned, whole.") from exc
+    if params["members"] is not None:
+        group.urls = {
+            role: {m: u for m, u in urls.items() if m in params["members"]} for role, urls in group.urls.items()
+        }
+    return Proof(group, params["timeout"], params["limit"], params["max_pairs"]).run()
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "plan": {"type": "dict", "required": True},
+            "members": {"type": "list", "elements": "str"},
+            "timeout": {"type": "float", "default": 60},
+            "limit": {"type": "float", "default": 600},
+            "max_pairs": {"type": "int", "default": 64},
+            "api_key": {"type": "str", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode:
+        module.exit_json(
+            changed=False, skipped=True, skip_reason="check mode: nothing is sent", good=True, pairs=[], table=[]
+        )
+    try:
+        result = prove(module.params)
+    except PdError as exc:
+        module.fail_json(msg=f"Proving the group: {exc}", good=False)
+    (module.exit_json if result["good"] else module.fail_json)(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_facts
+short_description: Tell what a plan needs to know of a host
+version_added: 0.1.0
+description:
+  - Looks once at a host, in less than a second, and returns it as the fact C(pd_host) for M(inferops.pd.group_plan) and
+    M(inferops.pd.group_info).
+  - It sees the network interfaces and which of them the KV cache travels over, the GPUs, the ports in use, the members that run
+    there with their state, the records of their groups, models and executables.
+  - Members are those of the user that it runs as. Run it as the user who deploys.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.facts_module
+  - inferops.pd.attributes.platform
+options:
+  ports:
+    description: The range that members get their ports from, the host variable C(pd_port_range).
+    type: str
+    default: 40000-40063
+  kv_interface:
+    description:
+      - The interface that the KV cache travels over, or several (rails), the host variable C(pd_kv_interface).
+      - Left out, the one interface that other hosts can reach is used. Several are refused in the fact, with their names.
+      - V(lo) is used only when named here.
+    type: list
+    elements: str
+    default: []
+  interface_plane:
+    description: What the mode needs of it. With V(control) only handshakes use it, and the interface of O(address) is right.
+    type: str
+    choices: [data, control]
+    default: data
+  address:
+    description: Where members of this host serve HTTP, the host variable C(pd_address). The default is the address of the default route.
+    type: str
+  gpus:
+    description:
+      - The GPUs, the host variable C(pd_gpus), as ids or as dictionaries with the keys C(id), C(model) and C(vendor).
+      - Left out, C(nvidia-smi), C(rocm-smi) or C(npu-smi) is asked.
+    type: list
+    elements: raw
+  models:
+    description: Directories of models to look at.
+    type: list
+    elements: str
+    default: []
+  executables:
+    description: Commands to look for, as paths or names, each with its version.
+    type: list
+    elements: str
+    default: []
+  runtimes:
+    description: The runtimes to look at.
+    type: list
+    elements: str
+    default: [supervisor]
+  supervisord:
+    description:
+      - The path of C(supervisord), the host variable C(pd_supervisord).
+      - The default is the one beside the Python that Ansible uses there, then the one on C(PATH).
+    type: path
+  state_dir:
+    description:
+      - Where the collection keeps labels and records.
+      - The default is C(/var/lib/inferops-pd) for root, C(~/.local/state/inferops-pd) for others.
+    type: path
+  groups:
+    description: Return the records of these groups only. Members of all groups are always returned, since they hold ports and GPUs.
+    type: list
+    elements: str
+seealso:
+  - module: inferops.pd.group_plan
+  - module: inferops.pd.members
+"""
+
+EXAMPLES = r"""
+- name: Look at the hosts
+  inferops.pd.host_facts:
+    ports: "{{ pd_port_range | default(omit) }}"
+    kv_interface: "{{ [pd_kv_interface] | flatten if pd_kv_interface is defined else omit }}"
+    models: [/models/Qwen3-32B]
+    executables: [/opt/vllm/bin/vllm]
+
+- name: Show where the KV cache would travel
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts.pd_host.kv_interface }}"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The facts.
+  returned: always
+  type: dict
+  contains:
+    pd_host:
+      description: What the host says.
+      returned: always
+      type: dict
+      contains:
+        address:
+          description: Where members serve HTTP.
+          returned: always
+          type: str
+          sample: 10.0.0.7
+        kv_interface:
+          description:
+            - The interface of the KV cache, C(names), C(address) and C(rdma_devices), with the C(candidates) and the C(reason).
+            - When there is none, or it cannot be told, C(error) says so.
+          returned: always
+          type: dict
+          sample:
+            names: [eth2]
+            address: 10.1.0.7
+            rdma_devices: ["mlx5_0:1"]
+            candidates: [eth0, eth2]
+            reason: pd_kv_interface names it
+            error:
+        interfaces:
+          description: All interfaces with their addresses and RDMA devices.
+          returned: always
+          type: list
+          elements: dict
+        gpus:
+          description: The GPUs, each with C(id), C(model) and C(vendor).
+          returned: always
+          type: list
+          elements: dict
+        ports:
+          description:
+            - The C(range), the TCP ports that are C(used) with who holds them, the kernel's C(ephemeral) range and the C(reserved) ports.
+            - C(exposed) counts the ports of the range that an outgoing connection could sit on when a member is started.
+          returned: always
+          type: dict
+        members:
+          description:
+            - The members on this host, of every group, with their C(label), C(state) (running, restarting, exited or missing), whether
+              they are C(ready), C(why) not, and for a router the peers that are C(registered) with it.
+          returned: always
+          type: list
+          elements: dict
+        records:
+          description: The record of each group.
+          returned: always
+          type: dict
+        models:
+          description: For each model whether it C(exists), its C(fingerprint) and its C(config).
+          returned: always
+          type: dict
+        executables:
+          description: For each command whether it C(exists), its C(path) and C(version).
+          returned: always
+          type: dict
+        runtimes:
+          description: For each runtime whether it is C(available), C(why) not, and a C(hint).
+          returned: always
+          type: dict
+        state_dir:
+          description: The directory that was looked at.
+          returned: always
+          type: str
+        digest:
+          description: One value for the members and what they hold. M(inferops.pd.members) refuses a plan that was made on another.
+          returned: always
+          type: str
+        hostname:
+          description: The host's own name.
+          returned: always
+          type: str
+        python:
+          description: The Python that Ansible uses there.
+          returned: always
+          type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._core.errors import PdError
+from ..module_utils._host.observe import Request, observe
+from ..module_utils._runtimes.state import State
+
+
+def argument_spec() -> dict[str, dict[str, object]]:
+    """The options, as DOCUMENTATION lists them."""
+    return {
+        "ports": {"type": "str", "default": "40000-40063"},
+        "kv_interface": {"type": "list", "elements": "str", "default": []},
+        "interface_plane": {"type": "str", "choices": ["data", "control"], "default": "data"},
+        "address": {"type": "str"},
+        "gpus": {"type": "list", "elements": "raw"},
+        "models": {"type": "list", "elements": "str", "default": []},
+        "executables": {"type": "list", "elements": "str", "default": []},
+        "runtimes": {"type": "list", "elements": "str", "default": ["supervisor"]},
+        "supervisord": {"type": "path"},
+        "state_dir": {"type": "path"},
+        "groups": {"type": "list", "elements": "str"},
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    options = {key: value for key, value in module.params.items() if key != "state_dir"}
+    request = Request(**options)
+    try:
+        host = observe(request, State(module.params["state_dir"]))
+    except PdError as exc:
+        module.fail_json(msg=f"Looking at the host failed. {exc}")
+    for warning in request.warnings:
+        module.warn(warning)
+    module.exit_json(changed=False, ansible_facts={"pd_host": host})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: members
+short_description: Carry out one phase of a plan on a host
+version_added: 0.1.0
+description:
+  - Creates and removes the members of a group on one host, as the plan of M(inferops.pd.group_plan) says, all of one phase in one call.
+  - An action plugin of the same name takes the whole plan on the controller and hands each host its own slice, and the secrets of
+    its members apart from it.
+  - The first phase of a run refuses a plan that was made on another state of the host, and takes the group's lock. A port or a GPU that is
+    taken meanwhile is told for the member that wanted it; the others are still tried.
+  - A member that was removed is gone with every process that it started, or the module fails and says what is left.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.action_plugin
+  - inferops.pd.attributes.platform
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  plan:
+    description: The plan, or what the action plugin makes of it, the slice of this host.
+    type: dict
+    required: true
+  phase:
+    description:
+      - V(router_stop) removes the router where the plan does not keep it.
+      - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first.
+      - V(start) creates prefill and decode members; one that is there but down is replaced.
+      - V(router) creates or replaces the router.
+      - V(endpoint) writes the group's record and releases the lock.
+      - V(forget) deletes what is left of the group on the host.
+    type: str
+    required: true
+    choices: [router_stop, stop, start, router, endpoint, forget]
+  secrets:
+    description:
+      - Values of secret environment variables. They are written to a file that only the member's user can read, nowhere else.
+      - Given to the action plugin by role; it hands them on by member. Left out there, it takes them from C(pd_groups).
+    type: dict
+  holder:
+    description: Who holds the group's lock, C(who), C(since) and C(ttl). The action plugin sets it.
+    type: dict
+  break_lock:
+    description: Take the group's lock even if another run holds it.
+    type: bool
+    default: false
+  registered:
+    description: Whether the endpoint is registered, for the record. Only with O(phase=endpoint).
+    type: bool
+    default: false
+  state:
+    description: The group's state, for the record. Only with O(phase=endpoint).
+    type: str
+    default: partial
+  strict:
+    description: Whether a member that failed fails the task. When not, RV(ok) says it. For the action plugin.
+    type: bool
+    default: true
+  undo:
+    description: Whether the phase is about what this run started, so that a run which failed can free it again. For the action plugin.
+    type: bool
+    default: false
+  ready:
+    description: Ids of the members that are ready. With O(phase=router) only these become peers. For the action plugin.
+    type: list
+    elements: str
+    default: []
+  supervisord:
+    description:
+      - The path of C(supervisord), the host variable C(pd_supervisord).
+      - The default is the one beside the Python that Ansible uses there, then the one on C(PATH).
+    type: path
+  state_dir:
+    description:
+      - Where the collection keeps labels and records.
+      - The default is C(/var/lib/inferops-pd) for root, C(~/.local/state/inferops-pd) for others.
+    type: path
+seealso:
+  - module: inferops.pd.group_plan
+  - module: inferops.pd.host_facts
+  - module: inferops.pd.members_wait
+"""
+
+EXAMPLES = r"""
+- name: Stop what leaves
+  inferops.pd.members:
+    plan: "{{ pd_plan.plan }}"
+    phase: stop
+
+- name: Start what comes
+  inferops.pd.members:
+    plan: "{{ pd_plan.plan }}"
+    phase: start
+"""
+
+RETURN = r"""
+created:
+  description: Ids of the members that were created.
+  returned: always
+  type: list
+  elements: str
+  sample: [qwen3-32b-prefill-0]
+removed:
+  description: Ids of the members that were removed. One that was replaced is in both lists.
+  returned: always
+  type: list
+  elements: str
+kept:
+  description: Ids of the group's members on this host that were left as they are.
+  returned: always
+  type: list
+  elements: str
+failed_members:
+  description: For each member that could not be created or removed, the reason.
+  returned: always
+  type: dict
+drained:
+  description: For each member that was stopped before it had finished its requests, what was left.
+  returned: always
+  type: dict
+logs:
+  description: For each member that was removed, where its last log is. It is kept until the group is forgotten.
+  returned: always
+  type: dict
+lock:
+  description: The group's lock as this run holds it.
+  returned: always
+  type: dict
+  sample: {who: "ops@deploy pid 4711", since: 1789000000.0, expires: 1789000300.0}
+ok:
+  description: Whether every member succeeded.
+  returned: always
+  type: bool
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._core.errors import PdError
+from ..module_utils._host.members import PHASES, Order, Work
+from ..module_utils._runtimes import runtime
+from ..module_utils._runtimes.state import State
+
+
+def argument_spec() -> dict[str, dict[str, object]]:
+    """The options, as DOCUMENTATION lists them."""
+    return {
+        "plan": {"type": "dict", "required": True},
+        "phase": {"type": "str", "choices": list(PHASES), "required": True},
+        "secrets": {"type": "dict", "no_log": True},
+        "holder": {"type": "dict"},
+        "break_lock": {"type": "bool", "default": False},
+        "registered": {"type": "bool", "default": False},
+        "state": {"type": "str", "default": "partial"},
+        "strict": {"type": "bool", "default": True},
+        "undo": {"type": "bool", "default": False},
+        "ready": {"type": "list", "elements": "str", "default": []},
+        "supervisord": {"type": "path"},
+        "state_dir": {"type": "path"},
+    }
+
+
+def order_of(module: AnsibleModule) -> Order:
+    """What the options ask for."""
+    given = module.params
+    return Order(
+        plan=given["plan"],
+        phase=given["phase"],
+        holder=given["holder"] or {"who": "unknown"},
+        secrets=given["secrets"] or {},
+        break_lock=given["break_lock"],
+        registered=given["registered"],
+        state=given["state"],
+        check=module.check_mode,
+    )
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    plan, phase = module.params["plan"], module.params["phase"]
+    try:
+        state = State(module.params["state_dir"])
+        work = Work(order_of(module), state, runtime(plan.get("runtime", "supervisor"), state, module.params["supervisord"]))
+        result = work.run()
+    except PdError as exc:
+        module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    if result["failed_members"] and module.params["strict"]:
+        reasons = " ".join(result["failed_members"].values())
+        module.fail_json(msg=f"Phase {phase} of group {plan['group']} on {work.host}: {reasons}", ok=False, **result)
+    module.exit_json(ok=not result["failed_members"], **result)
+
+
+if __name__ == "__main__":
+    main()

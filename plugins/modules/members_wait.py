@@ -1,0 +1,254 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: members_wait
+short_description: Wait until the members of a host are ready, or say why they will not be
+version_added: 0.1.0
+description:
+  - Waits for the members of a plan that were started on this host. A member is ready when its process lives, its health path answers 200, and
+    it listens itself on every port that it needs.
+  - A member that can never be ready is recognised at once instead of at the time limit, as far as its process, its ports and its log tell - an exit,
+    a port held by another process, a side channel that could not be opened, an engine that died behind its API server.
+  - The action plugin calls this module in slices of some seconds and shows what changes as it comes. It ends when all members are ready or have failed,
+    when the limit has passed, or on all hosts when the members that have failed settle the outcome for the whole group (O(give_up)).
+  - Failure is data. The task does not fail unless O(strict=true); M(inferops.pd.group_verdict) judges the results of all hosts.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.action_plugin
+  - inferops.pd.attributes.platform
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Skipped in check mode, since nothing was started.
+  diff_mode:
+    support: N/A
+    details:
+      - It changes nothing but the expiry of the group's lock.
+  idempotent:
+    support: full
+options:
+  plan:
+    description: The plan, as M(inferops.pd.group_plan) returns it. Required; read by the action plugin.
+    type: dict
+  phase:
+    description: Whether to wait for the prefill and decode members, or for the router.
+    type: str
+    choices: [engines, router]
+    default: engines
+  limit:
+    description: Seconds to wait at most. Left out, the plan's own limit.
+    type: float
+  give_up:
+    description:
+      - When the wait ends on all hosts because of members that have failed for good.
+      - With V(decided), as soon as they settle the outcome. With readiness C(all) that is the first failure; with C(any_per_role) it is a role of
+        which every member has failed. The other members are waited for, and may open the endpoint.
+      - With V(first), at the first failure.
+    type: str
+    choices: [decided, first]
+    default: decided
+  hold:
+    description: Whether to keep the group's lock alive while waiting.
+    type: bool
+    default: true
+  strict:
+    description: Whether a member that is not ready fails the task.
+    type: bool
+    default: false
+  slice:
+    description: Seconds of one look by the module, at most 30.
+    type: int
+    default: 10
+  state_dir:
+    description: Where the collection keeps its state on the host. The default is that of M(inferops.pd.members).
+    type: path
+  supervisord:
+    description: Path of C(supervisord), for runtime supervisor.
+    type: path
+  members:
+    description: Set by the action plugin. The members of this host.
+    type: list
+    elements: dict
+  group:
+    description: Set by the action plugin. The group.
+    type: str
+  runtime:
+    description: Set by the action plugin. The runtime of the group.
+    type: str
+  memory:
+    description: Set by the action plugin. What earlier slices have seen.
+    type: dict
+    default: {}
+  holder:
+    description: Set by the action plugin. Who holds the group's lock.
+    type: dict
+seealso:
+  - module: inferops.pd.members
+  - module: inferops.pd.group_verdict
+"""
+
+EXAMPLES = r"""
+- name: Wait for the engines of every host
+  inferops.pd.members_wait:
+    plan: "{{ planned.plan }}"
+    phase: engines
+  register: pd_waited
+
+- name: Wait at most five minutes and fail if a member is not ready
+  inferops.pd.members_wait:
+    plan: "{{ planned.plan }}"
+    limit: 300
+    strict: true
+"""
+
+RETURN = r"""
+members:
+  description: Every member of this host, by id.
+  returned: always
+  type: dict
+  contains:
+    state:
+      description: C(ready), C(loading), C(failed), or C(unknown) when it could not be looked at.
+      type: str
+    outcome:
+      description: C(ready), C(failed), C(late) (not ready within the limit), C(stopped) (others settled the outcome) or C(unknown).
+      type: str
+    why:
+      description: Why it is not ready.
+      type: str
+    advice:
+      description: What to do.
+      type: str
+    symptom:
+      description: What its log shows, with the line, or none.
+      type: dict
+    log_line:
+      description: The line of its log that says why, or the last that it logged.
+      type: str
+    log:
+      description: Path of its log on the host.
+      type: str
+    pid:
+      description: Its process.
+      type: int
+    elapsed:
+      description: Seconds since its process was started.
+      type: float
+ready:
+  description: Ids of the members that are ready.
+  returned: always
+  type: list
+  elements: str
+not_ready:
+  description: Why each other member is not, by id.
+  returned: always
+  type: dict
+stopped:
+  description: Why the wait ended early for the whole group, or none.
+  returned: always
+  type: str
+msg:
+  description: The outcome on this host, for a person.
+  returned: always
+  type: str
+"""
+
+import time
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _runtimes
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.readiness import Memory
+from ..module_utils._core.symptom import Symptom
+from ..module_utils._engines.vllm_symptoms import SYMPTOMS as VLLM
+from ..module_utils._host import lock
+from ..module_utils._probes.logs import TAIL_LINES
+from ..module_utils._probes.symptoms import SYMPTOMS as GENERIC
+from ..module_utils._probes.watch import Watch, Watched
+from ..module_utils._routers.symptoms import SYMPTOMS as ROUTER
+from ..module_utils._runtimes.state import State
+
+ENGINE_SYMPTOMS: dict[str, tuple[Symptom, ...]] = {"vLLM": VLLM}
+LONGEST_SLICE = 30
+
+
+def table_of(member: t.Mapping[str, t.Any]) -> tuple[Symptom, ...]:
+    """The log symptoms of a member: what its own program says first, then what any program may say."""
+    if member["role"] == "router":
+        return (*ROUTER, *GENERIC)
+    return (*ENGINE_SYMPTOMS.get((member["probe"].get("backend") or ""), ()), *GENERIC)
+
+
+def hold(state: State, group: str, holder: t.Mapping[str, t.Any] | None) -> None:
+    """Renew the group's lock, if this run has it: a wait may take longer than a lock lives."""
+    if not holder:
+        return
+    with state.lock():
+        record = state.record(group)
+        if record and lock.same(record.get("lock"), holder):
+            state.write_record(group, {**record, "lock": lock.taken(record["lock"], holder, group, time.time())})
+
+
+def watch(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    state = State(params["state_dir"])
+    hold(state, params["group"], params["holder"] if params["hold"] else None)
+    runtime = _runtimes.runtime(params["runtime"], state, params["supervisord"])
+    memory = params["memory"]
+    members = [
+        Watched(m["id"], m["role"], m["probe"], m.get("label") or {}, table_of(m), Memory.of(memory.get(m["id"])))
+        for m in params["members"]
+    ]
+    wanted = {m.id for m in members}
+    seconds = min(LONGEST_SLICE, max(1, params["slice"]))
+
+    def live() -> dict[str, t.Mapping[str, t.Any]]:
+        return {one["label"]["member"]: one for one in runtime.members() if one["label"]["member"] in wanted}
+
+    def read(member: str) -> list[str]:
+        return runtime.logs(params["group"], member, TAIL_LINES)
+
+    found = Watch(members, live, read).until(seconds)
+    return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "plan": {"type": "dict"},
+            "phase": {"type": "str", "choices": ["engines", "router"], "default": "engines"},
+            "limit": {"type": "float"},
+            "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
+            "hold": {"type": "bool", "default": True},
+            "strict": {"type": "bool", "default": False},
+            "slice": {"type": "int", "default": 10},
+            "state_dir": {"type": "path"},
+            "supervisord": {"type": "path"},
+            "members": {"type": "list", "elements": "dict"},
+            "group": {"type": "str"},
+            "runtime": {"type": "str"},
+            "memory": {"type": "dict", "default": {}},
+            "holder": {"type": "dict"},
+        },
+        required_together=[("members", "group", "runtime")],
+        required_one_of=[("plan", "members")],
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(changed=False, **watch(module.params))
+    except PdError as exc:
+        module.fail_json(msg=f"Waiting for the members of group {module.params['group']}: {exc}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: router_peers
+short_description: Make a router know exactly the members that a group has
+version_added: 0.1.0
+description:
+  - Reads the worker registry of a running router, adds the members that it lacks, removes those that it should not have, and reads the registry
+    back until it says so. An answer to a call proves nothing - one router queues, another accepts a member that is down.
+  - Run it where the router's address can be reached, best on the router's own host. Proxies of the environment are not used.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  url:
+    description: Base URL of the router.
+    type: str
+    required: true
+  dialect:
+    description: Whose registry it is.
+    type: str
+    choices: [vllm-router, sglang-router]
+    required: true
+  model:
+    description: The served model name. vllm-router files a member under it, and answers 503 to everything without.
+    type: str
+    required: true
+  peers:
+    description: The members that it is to know.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      member:
+        description: Id of the member, for messages.
+        type: str
+      role:
+        description: Its role.
+        type: str
+        choices: [prefill, decode]
+        required: true
+      url:
+        description: Base URL of the member.
+        type: str
+        required: true
+      ports:
+        description: Its bands of ports by name, each with C(base) and C(count). sglang-router is told the base of C(bootstrap).
+        type: dict
+        default: {}
+      address:
+        description: Its address. Not used here; the plan's peers have it.
+        type: str
+      port:
+        description: Its port. Not used here; the plan's peers have it.
+        type: int
+  remove:
+    description: URLs of members that must not be in the registry. They are removed whatever O(exclusive) says.
+    type: list
+    elements: str
+    default: []
+  only_remove:
+    description: Whether to do nothing but remove O(remove), which comes before members are stopped.
+    type: bool
+    default: false
+  exclusive:
+    description: Whether to remove members that are in neither list. Otherwise they are reported as RV(stale) only.
+    type: bool
+    default: true
+  manage:
+    description: Whether to change the registry. With V(false) it is read and compared only, for a router whose members are fixed at its start.
+    type: bool
+    default: true
+  timeout:
+    description: Seconds for everything.
+    type: float
+    default: 30
+seealso:
+  - module: inferops.pd.group_plan
+"""
+
+EXAMPLES = r"""
+- name: Make the router know the members of the plan
+  inferops.pd.router_peers:
+    url: "{{ planned.plan.router.member.url }}"
+    dialect: "{{ planned.plan.router.dialect }}"
+    model: "{{ planned.plan.router.model }}"
+    peers: "{{ planned.plan.router.peers }}"
+
+- name: Take a member out before it is stopped
+  inferops.pd.router_peers:
+    url: http://10.0.0.9:8000
+    dialect: vllm-router
+    model: qwen3-32b
+    remove: ["http://10.0.0.3:40000"]
+    only_remove: true
+"""
+
+RETURN = r"""
+added:
+  description: URLs that were added, or would be in check mode.
+  returned: always
+  type: list
+  elements: str
+removed:
+  description: URLs that were removed, or would be in check mode.
+  returned: always
+  type: list
+  elements: str
+confirmed:
+  description: Wanted URLs that the registry holds with the right role, by its own list.
+  returned: always
+  type: list
+  elements: str
+missing:
+  description: Wanted URLs that it does not hold.
+  returned: always
+  type: list
+  elements: str
+stale:
+  description: URLs in it that are not wanted and still there.
+  returned: always
+  type: list
+  elements: str
+unhealthy:
+  description: Confirmed URLs that the router itself finds unhealthy at the moment.
+  returned: always
+  type: list
+  elements: str
+msg:
+  description: What was done, or why it could not be.
+  returned: always
+  type: str
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._core.errors import PdError
+from ..module_utils._routers import dialect
+from ..module_utils._routers.reconcile import Outcome, Reconciler, Wanted
+
+PEER = {
+    "member": {"type": "str"},
+    "role": {"type": "str", "choices": ["prefill", "decode"], "required": True},
+    "url": {"type": "str", "required": True},
+    "ports": {"type": "dict", "default": {}},
+    "address": {"type": "str"},
+    "port": {"type": "int"},
+}
+
+
+def describe(outcome: Outcome, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
+    """The result. It fails when the registry does not hold in the end what it must."""
+    problems = [] if check else list(outcome.refusals)
+    if outcome.missing and not check:
+        problems.append(f"the router at {params['url']} did not admit {', '.join(outcome.missing)}")
+    if outcome.stale and params["only_remove"] and not check:
+        problems.append(f"the router at {params['url']} still has {', '.join(outcome.stale)}")
+    told = [f"{len(urls)} {word}" for urls, word in ((outcome.added, "added"), (outcome.removed, "removed")) if urls]
+    summary = f"{len(outcome.confirmed)} of {len(params['peers'])} members confirmed by the router's list"
+    failed = not check and bool(outcome.missing or (outcome.stale and params["only_remove"]))
+    hint = " Read its own list (GET /workers) and its log; deploy again repeats this."
+    return {
+        "changed": outcome.changed,
+        "failed": failed,
+        "added": outcome.added,
+        "removed": outcome.removed,
+        "confirmed": outcome.confirmed,
+        "missing": outcome.missing,
+        "stale": outcome.stale,
+        "unhealthy": outcome.unhealthy,
+        "msg": "; ".join(problems) + "." + hint if failed else ", ".join([*told, summary]),
+        "warnings": [] if failed else problems,
+        "diff": {
+            "before": _lines(outcome.before),
+            "after": _lines(outcome.after) if not check else _planned(outcome, params),
+        },
+    }
+
+
+def _lines(peers: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    return "".join(sorted(f"{p['worker_type']} {p['url']}\n" for p in peers))
+
+
+def _planned(outcome: Outcome, params: t.Mapping[str, t.Any]) -> str:
+    roles = {p["url"]: p["role"] for p in params["peers"]}
+    kept = [p for p in outcome.before if p["url"] not in outcome.removed]
+    added = [{"worker_type": roles[url], "url": url} for url in outcome.added]
+    return _lines([*kept, *added])
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "dialect": {"type": "str", "choices": ["vllm-router", "sglang-router"], "required": True},
+            "model": {"type": "str", "required": True},
+            "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
+            "remove": {"type": "list", "elements": "str", "default": []},
+            "only_remove": {"type": "bool", "default": False},
+            "exclusive": {"type": "bool", "default": True},
+            "manage": {"type": "bool", "default": True},
+            "timeout": {"type": "float", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    fields = ("url", "model", "peers", "remove", "only_remove", "exclusive", "manage")
+    wanted = Wanted(**{name: module.params[name] for name in fields})
+    try:
+        outcome = Reconciler(dialect(module.params["dialect"]), wanted, module.params["timeout"]).run(module.check_mode)
+    except PdError as exc:
+        module.fail_json(msg=f"Registering members with the router at {wanted.url}: {exc}")
+    result = describe(outcome, module.params, module.check_mode)
+    (module.fail_json if result.pop("failed") else module.exit_json)(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+"""Small makers of what the core works with: specs, hosts' facts, and fleets that carry a plan out in memory.
+
+A test says what is special about its case and nothing else:
+
+    fleet = Fleet(h1={"gpus": 2}, h2={"gpus": 2})
+    made = fleet.plan(spec(prefill={"hosts": "h1"}, decode={"hosts": "h2"}))
+    fleet.apply(made)
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import typing as t
+from dataclasses import dataclass
+
+import yaml
+from ansible_collections.inferops.pd.plugins.module_utils import _engines
+from ansible_collections.inferops.pd.plugins.module_utils._core import observed, plan, status, validate
+from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Finding, Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
+
+UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unit")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+GROUP = "demo"
+MODEL = "/models/m"
+ENGINE = "/opt/vllm/bin/vllm"
+ROUTER = "/opt/vllm/bin/vllm-router"
+ENGINE_ROLES = ("prefill", "decode")
+
+# -- specs ------------------------------------------------------------------------------------------------------------
+
+
+def spec(**changes: t.Any) -> dict[str, t.Any]:
+    """A spec without findings, changed: `engine`, `prefill`, `decode` and `router` are merged key by key, other words
+    are keys of the group. A key that is given as `...` is left out."""
+    made: dict[str, t.Any] = {
+        "mode": "vllm-nixl",
+        "model": MODEL,
+        "runtime": "supervisor",
+        "engine": {"executable": ENGINE, "args": ["--max-model-len=32768"]},
+        "roles": {
+            "prefill": {"hosts": "h1"},
+            "decode": {"hosts": "h1"},
+            "router": {"hosts": "h1", "port": 8000, "executable": ROUTER},
+        },
+    }
+    for key, change in changes.items():
+        within = made if key == "engine" else made["roles"] if key in made["roles"] else None
+        if within is None:
+            _put(made, key, change)
+        elif isinstance(change, dict):
+            for inner, value in change.items():
+                _put(within[key], inner, value)
+        else:
+            _put(within, key, change)
+    return made
+
+
+def _put(mapping: dict[str, t.Any], key: str, value: t.Any) -> None:
+    if value is ...:
+        mapping.pop(key, None)
+    else:
+        mapping[key] = value
+
+
+# -- modes ------------------------------------------------------------------------------------------------------------
+
+
+def catalogue(*more: Mode) -> validate.Catalogue:
+    return validate.Catalogue({**load_modes(), **{mode.name: mode for mode in more}}, _engines.by_backend)
+
+
+@functools.lru_cache(maxsize=1)
+def _nixl_text() -> dict[str, t.Any]:
+    with open(os.path.join(ROOT, "pd_modes", "vllm-nixl.yml"), encoding="utf-8") as handle:
+        return yaml.safe_load(handle)
+
+
+def nixl_mode() -> dict[str, t.Any]:
+    """The content of pd_modes/vllm-nixl.yml, to change."""
+    return copy.deepcopy(_nixl_text())
+
+
+def mode(name: str, **changes: t.Any) -> Mode:
+    """A mode like vllm-nixl but for some keys."""
+    return from_plain({**nixl_mode(), "name": name, **changes}, f"{name}.yml")
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def judge(raw: t.Any, *modes: Mode, name: str = GROUP) -> validate.Verdict:
+    return validate.validate(name, raw, catalogue(*modes))
+
+
+def codes(findings: Findings | t.Iterable[Finding]) -> list[str]:
+    items = findings.items if isinstance(findings, Findings) else findings
+    return sorted(finding.code for finding in items)
+
+
+def only(findings: Findings | t.Iterable[Finding], code: str) -> Finding:
+    """The one finding of that code."""
+    items = findings.items if isinstance(findings, Findings) else list(findings)
+    found = [finding for finding in items if finding.code == code]
+    assert len(found) == 1, f"{code}: {[(f.code, f.message) for f in items]}"
+    return found[0]
+
+
+def revision(raw: t.Any, *modes: Mode) -> str:
+    verdict = judge(raw, *modes)
+    assert verdict.template is not None, verdict.findings.to_plain()
+    return verdict.template.revision
+
+
+# -- hosts ------------------------------------------------------------------------------------------------------------
+
+
+def host_facts(number: int = 1, **changes: t.Any) -> dict[str, t.Any]:
+    """`pd_host` of a host that has all it needs. `gpus` is a count, `ports` a range, `used` {port: command}."""
+    address = changes.pop("address", f"10.0.0.{number}")
+    kv = {"names": ["eth1"], "address": f"10.1.0.{number}", "rdma_devices": []}
+    gpus = changes.pop("gpus", 0)
+    vendor = changes.pop("vendor", "nvidia")
+    facts: dict[str, t.Any] = {
+        "address": address,
+        "kv_interface": changes.pop("kv_interface", kv),
+        "gpus": [{"id": f"GPU-{number}-{i}", "model": "H100", "vendor": vendor} for i in range(gpus)],
+        "ports": {
+            "range": changes.pop("ports", "40000-40063"),
+            "used": [
+                {"port": port, "command": command, "pid": 4000 + port % 1000}
+                for port, command in changes.pop("used", {}).items()
+            ],
+        },
+        "members": [],
+        "records": {},
+        "models": {MODEL: {"exists": True, "fingerprint": "abc123"}},
+        "executables": {
+            ENGINE: {"exists": True, "version": "0.32.0"},
+            ROUTER: {"exists": True, "version": "0.1.17"},
+        },
+        "runtimes": {"supervisor": {"available": True}, "docker": {"available": True}, "systemd": {"available": True}},
+    }
+    facts.update(changes)
+    return facts
+
+
+@dataclass
+class Made:
+    """A plan with what was said about it."""
+
+    plan: dict[str, t.Any]
+    findings: Findings
+    verdict: validate.Verdict
+
+    @property
+    def members(self) -> dict[str, dict[str, t.Any]]:
+        return {member["id"]: member for member in self.plan["members"]}
+
+    @property
+    def router(self) -> dict[str, t.Any]:
+        return self.plan["router"]
+
+    @property
+    def codes(self) -> list[str]:
+        return codes(self.findings)
+
+    @property
+    def errors(self) -> list[str]:
+        return codes(self.findings.errors)
+
+    @property
+    def text(self) -> str:
+        """The diff as a person reads it; empty when there is none."""
+        return "".join(part["prepared"] for part in self.plan["diff"])
+
+    def steps(self, do: str | None = None) -> list[tuple[str, str, str | None]]:
+        """(phase, do, member) of the steps, in order."""
+        return [(s["phase"], s["do"], s["member"]) for s in self.plan["steps"] if do in (None, s["do"])]
+
+    def who(self, do: str) -> list[str]:
+        """Members that one thing is done to, in alphabetical order."""
+        return sorted(str(member) for _phase, _do, member in self.steps(do))
+
+    def part(self, member: str) -> dict[str, t.Any]:
+        return self.members[member]["parts"][0]
+
+    def places(self) -> dict[str, tuple[str, int, dict[str, t.Any], list[str]]]:
+        """Where every member is: host, port, bands, GPUs."""
+        parts = {name: member["parts"][0] for name, member in self.members.items()}
+        return {name: (p["host"], p["port"], p["ports"], p["gpus"]) for name, p in parts.items()}
+
+
+class Fleet:
+    """Hosts by name, with their facts. `apply` does in memory what a run does to them, so that the next plan sees it."""
+
+    def __init__(self, *, name: str = GROUP, modes: t.Sequence[Mode] = (), **hosts: dict[str, t.Any]) -> None:
+        self.name = name
+        self.modes = tuple(modes)
+        self.facts = {host: host_facts(number, **dict(facts)) for number, (host, facts) in enumerate(hosts.items(), 1)}
+        self.silent: set[str] = set()
+
+    # -- looking --
+
+    def hosts(self) -> dict[str, observed.Host]:
+        """What an observation of the hosts that answer gives."""
+        seen = {}
+        for name, facts in self.facts.items():
+            if name not in self.silent:
+                held = [m["label"] for m in facts["members"]]
+                seen[name] = observed.read_host(name, {**facts, "digest": observed.digest(held)})
+        return seen
+
+    def plan(self, raw: t.Any, action: t.Any = "deploy", name: str | None = None, **more: t.Any) -> Made:
+        verdict = judge(raw, *self.modes, name=name or self.name)
+        assert verdict.group is not None, verdict.findings.to_plain()
+        assert verdict.template is not None, verdict.findings.to_plain()
+        patterns = more.pop("patterns", None) or {
+            role.name: [h for h in role.hosts.split(":") if h in self.facts] for role in verdict.group.roles.values()
+        }
+        lost = more.get("lost", ())
+        named = {host for names in patterns.values() for host in names}
+        silent = sorted(named - set(self.hosts()) - set(lost))
+        request = plan.Request(
+            verdict.group, verdict.template, self.hosts(), patterns, action, silent=silent, **more
+        )
+        return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
+
+    def status(self, raw: t.Any = None) -> dict[str, t.Any]:
+        silent = sorted(self.silent)
+        if raw is None:
+            return status.of_group(self.name, None, None, self.hosts(), silent)
+        verdict = judge(raw, *self.modes, name=self.name)
+        return status.of_group(
+            self.name, verdict.group, verdict.template, self.hosts(), silent, verdict.findings.items
+        )
+
+    # -- doing --
+
+    def apply(self, made: Made) -> Made:
+        """Carry the plan out on the hosts that answer."""
+        todo = made.plan
+        for name, part in todo["hosts"].items():
+            if name in self.silent:
+                continue
+            facts, gone = self.facts[name], {*part["absent"], *part["create"]}
+            facts["members"] = [
+                m for m in facts["members"] if m["label"]["group"] != todo["group"] or m["label"]["member"] not in gone
+            ]
+            facts["members"] += [_started(made.members[member]) for member in part["create"]]
+            if todo["action"] == "remove":
+                facts["records"].pop(todo["group"], None)
+            else:
+                record = copy.deepcopy(todo["record"])
+                record["endpoint"]["registered"] = True
+                facts["records"][todo["group"]] = record
+        router = todo["router"]
+        if router["member"] and router["policy"] == "dynamic":
+            for live in self._live(router["member"]["id"]):
+                live["registered"] = [{"url": peer["url"]} for peer in router["peers"]]
+        return made
+
+    def deploy(self, raw: t.Any, **more: t.Any) -> Made:
+        """Plan and apply; an error in the plan fails the test."""
+        made = self.plan(raw, **more)
+        assert not made.errors, made.findings.to_plain()
+        return self.apply(made)
+
+    def _live(self, member: str) -> list[dict[str, t.Any]]:
+        return [m for facts in self.facts.values() for m in facts["members"] if m["label"]["member"] == member]
+
+    def live(self, member: str) -> dict[str, t.Any]:
+        """What the hosts say of one member, to change."""
+        (found,) = self._live(member)
+        return found
+
+    def kill(self, *members: str) -> None:
+        for member in members:
+            self.live(member).update(state="exited", ready=False, why="exit code 137")
+
+    def forget(self, member: str) -> None:
+        """As if the member and its label had never been on its host."""
+        for facts in self.facts.values():
+            facts["members"] = [m for m in facts["members"] if m["label"]["member"] != member]
+
+
+def _started(member: dict[str, t.Any]) -> dict[str, t.Any]:
+    label = {**copy.deepcopy(member["parts"][0]["labels"]), "identity": copy.deepcopy(member["identity"])}
+    return {"label": label, "state": "running", "ready": True, "restarts": 0}
+
+
+# -- case tables ------------------------------------------------------------------------------------------------------
+
+
+def cases(family: str) -> list[t.Any]:
+    """The rows of tests/unit/cases/<family>.yml as parameters of a test. A row with `todo` is one that the core does
+    not do yet: its test is expected to fail, and fails the run once it passes, so that the word is removed."""
+    import pytest
+
+    with open(os.path.join(UNIT, "cases", f"{family}.yml"), encoding="utf-8") as handle:
+        rows = yaml.safe_load(handle)
+    return [
+        pytest.param(row, id=row["name"], marks=[pytest.mark.xfail(reason=row["todo"])] if "todo" in row else [])
+        for row in rows
+    ]
+
+
+def spec_of(row: t.Mapping[str, t.Any]) -> t.Any:
+    """The spec of a row: `spec` as it stands, else the usual one with the row's `group`, `engine` and roles merged in.
+    Paths in `without` are left out."""
+    if "spec" in row:
+        return row["spec"]
+    made = spec(**row.get("group", {}), **{key: row[key] for key in ("engine", *ENGINE_ROLES, "router") if key in row})
+    for path in row.get("without", ()):
+        *parents, last = path.split(".")
+        within = made
+        for key in parents:
+            within = within[key]
+        within.pop(last)
+    return made
+
+
+def check_findings(found: t.Sequence[Finding], expected: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    """`found` are exactly the findings of a row: `code`, and where given `severity`, `roles`, `host` and `factor`; each
+    text of `says` stands in the message or the hint."""
+    told = "\n".join(f"{f.severity} {f.code}: {f.message} | {f.hint}" for f in found)
+    assert sorted(f.code for f in found) == sorted(e["code"] for e in expected), told or "nothing found"
+    rest = list(found)
+    for want in expected:
+        fits = [f for f in rest if _fits(f, want)]
+        assert fits, f"none is {want}:\n{told}"
+        rest.remove(fits[0])
+
+
+def _fits(finding: Finding, want: t.Mapping[str, t.Any]) -> bool:
+    says = want.get("says", ())
+    says = [says] if isinstance(says, str) else says
+    whole = f"{finding.message} {finding.hint}"
+    facts = {"code": finding.code, "severity": finding.severity, "roles": list(finding.roles), "factor": finding.factor}
+    return all(facts[key] == want[key] for key in facts if key in want) and all(str(text) in whole for text in says)
