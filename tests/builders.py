@@ -155,7 +155,7 @@ class Made:
 
     plan: dict[str, t.Any]
     findings: Findings
-    verdict: validate.Verdict
+    verdict: validate.Verdict | None
 
     @property
     def members(self) -> dict[str, dict[str, t.Any]]:
@@ -216,6 +216,8 @@ class Fleet:
         return seen
 
     def plan(self, raw: t.Any, action: t.Any = "deploy", name: str | None = None, **more: t.Any) -> Made:
+        if action == "remove":
+            return self.removal(name, **more)
         verdict = judge(raw, *self.modes, name=name or self.name)
         assert verdict.group is not None, verdict.findings.to_plain()
         assert verdict.template is not None, verdict.findings.to_plain()
@@ -229,6 +231,12 @@ class Fleet:
             verdict.group, verdict.template, self.hosts(), patterns, action, silent=silent, **more
         )
         return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
+
+    def removal(self, name: str | None = None, lost: t.Sequence[str] = ()) -> Made:
+        """The plan that takes a group down, of which the inventory may know nothing any more."""
+        findings = Findings()
+        silent = sorted(self.silent - set(lost))
+        return Made(plan.removal(name or self.name, self.hosts(), silent, lost, findings), findings, None)
 
     def status(self, raw: t.Any = None) -> dict[str, t.Any]:
         silent = sorted(self.silent)

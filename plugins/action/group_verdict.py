@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.release import __version__
+
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
+
+# Before, a failed task's message of many lines stood in its result alone, in one line.
+PRINTS_MESSAGES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
 
 
 class ActionModule(PdAction):
@@ -26,7 +31,13 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         if self._task.check_mode:
-            empty = {"ready": {}, "ready_members": [], "failed_members": {}, "unreachable_hosts": [], "problems": {}}
+            empty: dict[str, t.Any] = {
+                "ready": {},
+                "ready_members": [],
+                "failed_members": {},
+                "unreachable_hosts": [],
+                "problems": {},
+            }
             return {
                 "skipped": True,
                 "skip_reason": "check mode: nothing was done, so nothing is judged",
@@ -36,10 +47,13 @@ class ActionModule(PdAction):
             }
         phase = self.args["phase"]
         verdict = reach(to_plain(self.args["plan"]), self._results(), phase, self.args["readiness"], self.args["stops"])
-        # A message of many lines is hard to read in a result; here it is for the person who watches.
-        if phase == "final" or not verdict.complete:
-            self._display.display(verdict.msg)
-        return {**verdict.to_plain(), "failed": bool(self.args["fail"] and not verdict.good)}
+        failed = bool(self.args["fail"] and not verdict.good)
+        if phase == "final":
+            if not (failed and PRINTS_MESSAGES):
+                self._display.display(verdict.msg)
+        elif not verdict.complete and not failed:
+            self._display.display(verdict.msg.partition("\n")[0])
+        return {**verdict.to_plain(), "failed": failed}
 
     def _results(self) -> dict[str, list[dict[str, t.Any]]]:
         """What each host said, in the order of `register`."""

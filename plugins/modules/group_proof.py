@@ -10,10 +10,10 @@ module: group_proof
 short_description: Prove that the KV cache of a group really moves, pair by pair
 version_added: 0.1.0
 description:
-  - Sends real requests and reads the engines' own counters. A group can answer every request with 200 and compute each prompt twice, so a status code
-    proves nothing.
-  - Through the router it sends a long prompt that no cache has seen and a short one. Through each pair of a prefill and a decode member it sends
-    both hops itself, and compares the answer with what the prefill alone gives.
+  - Sends real requests and reads the engines' own counters. A group can answer every request with 200 and compute each prompt
+    twice, so a status code proves nothing.
+  - Through the router it sends a long prompt that no cache has seen and a short one. Through each pair of a prefill and a decode
+    member it sends both hops itself, and compares the answer with what the prefill alone gives.
   - A pair is good when decode took all tokens of the prompt from the transfer and computed none again, no failure counter grew, and the
     answer is right. Other traffic may run meanwhile; a measurement that it spoils is repeated.
   - Run it where the router and the members can be reached, best on the router's own host. Proxies of the environment are not used.
@@ -179,7 +179,9 @@ def main() -> None:
         result = prove(module.params)
     except PdError as exc:
         module.fail_json(msg=f"Proving the group: {exc}", good=False)
-    (module.exit_json if result["good"] else module.fail_json)(changed=False, **result)
+    if not result["good"]:
+        module.fail_json(changed=False, **result)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,9 @@ options:
     required: true
   register:
     description:
-      - The names under which the hosts of the play registered their results, of M(inferops.pd.members), M(inferops.pd.members_wait) and, for
-        V(final), M(inferops.pd.group_proof), in the order of the tasks. What was skipped is left out.
+      - The names under which the hosts of the play registered their results, of M(inferops.pd.members),
+        M(inferops.pd.members_wait) and, for O(phase=final), M(inferops.pd.group_proof), in the order of the tasks. What was
+        skipped is left out.
     type: list
     elements: str
   results:

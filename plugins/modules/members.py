@@ -193,7 +193,9 @@ def main() -> None:
     plan, phase = module.params["plan"], module.params["phase"]
     try:
         state = State(module.params["state_dir"])
-        work = Work(order_of(module), state, runtime(plan.get("runtime", "supervisor"), state, module.params["supervisord"]))
+        work = Work(
+            order_of(module), state, runtime(plan.get("runtime", "supervisor"), state, module.params["supervisord"])
+        )
         result = work.run()
     except PdError as exc:
         module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)

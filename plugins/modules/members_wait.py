@@ -10,12 +10,14 @@ module: members_wait
 short_description: Wait until the members of a host are ready, or say why they will not be
 version_added: 0.1.0
 description:
-  - Waits for the members of a plan that were started on this host. A member is ready when its process lives, its health path answers 200, and
-    it listens itself on every port that it needs.
-  - A member that can never be ready is recognised at once instead of at the time limit, as far as its process, its ports and its log tell - an exit,
-    a port held by another process, a side channel that could not be opened, an engine that died behind its API server.
-  - The action plugin calls this module in slices of some seconds and shows what changes as it comes. It ends when all members are ready or have failed,
-    when the limit has passed, or on all hosts when the members that have failed settle the outcome for the whole group (O(give_up)).
+  - Waits for the members of a plan that were started on this host. A member is ready when its process lives, its health path
+    answers 200, and it listens itself on every port that it needs.
+  - A member that can never be ready is recognised at once instead of at the time limit, as far as its process, its ports and its
+    log tell - an exit, a port held by another process, a side channel that could not be opened, an engine that died behind its
+    API server.
+  - The action plugin calls this module in slices of some seconds and shows what changes as it comes. It ends when all members are
+    ready or have failed, when the limit has passed, or on all hosts when the members that have failed settle the outcome for the
+    whole group (O(give_up)).
   - Failure is data. The task does not fail unless O(strict=true); M(inferops.pd.group_verdict) judges the results of all hosts.
 author:
   - The inferops.pd contributors (@inferops)
@@ -50,8 +52,8 @@ options:
   give_up:
     description:
       - When the wait ends on all hosts because of members that have failed for good.
-      - With V(decided), as soon as they settle the outcome. With readiness C(all) that is the first failure; with C(any_per_role) it is a role of
-        which every member has failed. The other members are waited for, and may open the endpoint.
+      - With V(decided), as soon as they settle the outcome. With readiness C(all) that is the first failure; with
+        C(any_per_role) it is a role of which every member has failed. The other members are waited for, and may open the endpoint.
       - With V(first), at the first failure.
     type: str
     choices: [decided, first]
@@ -162,64 +164,24 @@ msg:
   type: str
 """
 
-import time
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _runtimes
 from ..module_utils._core.errors import PdError
-from ..module_utils._core.readiness import Memory
-from ..module_utils._core.symptom import Symptom
-from ..module_utils._engines.vllm_symptoms import SYMPTOMS as VLLM
-from ..module_utils._host import lock
-from ..module_utils._probes.logs import TAIL_LINES
-from ..module_utils._probes.symptoms import SYMPTOMS as GENERIC
-from ..module_utils._probes.watch import Watch, Watched
-from ..module_utils._routers.symptoms import SYMPTOMS as ROUTER
+from ..module_utils._host.wait import Request, wait
 from ..module_utils._runtimes.state import State
 
-ENGINE_SYMPTOMS: dict[str, tuple[Symptom, ...]] = {"vLLM": VLLM}
-LONGEST_SLICE = 30
 
-
-def table_of(member: t.Mapping[str, t.Any]) -> tuple[Symptom, ...]:
-    """The log symptoms of a member: what its own program says first, then what any program may say."""
-    if member["role"] == "router":
-        return (*ROUTER, *GENERIC)
-    return (*ENGINE_SYMPTOMS.get((member["probe"].get("backend") or ""), ()), *GENERIC)
-
-
-def hold(state: State, group: str, holder: t.Mapping[str, t.Any] | None) -> None:
-    """Renew the group's lock, if this run has it: a wait may take longer than a lock lives."""
-    if not holder:
-        return
-    with state.lock():
-        record = state.record(group)
-        if record and lock.same(record.get("lock"), holder):
-            state.write_record(group, {**record, "lock": lock.taken(record["lock"], holder, group, time.time())})
-
-
-def watch(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    state = State(params["state_dir"])
-    hold(state, params["group"], params["holder"] if params["hold"] else None)
-    runtime = _runtimes.runtime(params["runtime"], state, params["supervisord"])
-    memory = params["memory"]
-    members = [
-        Watched(m["id"], m["role"], m["probe"], m.get("label") or {}, table_of(m), Memory.of(memory.get(m["id"])))
-        for m in params["members"]
-    ]
-    wanted = {m.id for m in members}
-    seconds = min(LONGEST_SLICE, max(1, params["slice"]))
-
-    def live() -> dict[str, t.Mapping[str, t.Any]]:
-        return {one["label"]["member"]: one for one in runtime.members() if one["label"]["member"] in wanted}
-
-    def read(member: str) -> list[str]:
-        return runtime.logs(params["group"], member, TAIL_LINES)
-
-    found = Watch(members, live, read).until(seconds)
-    return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}
+def request_of(module: AnsibleModule) -> Request:
+    given = module.params
+    return Request(
+        group=given["group"],
+        runtime=given["runtime"],
+        members=given["members"],
+        seconds=given["slice"],
+        memory=given["memory"],
+        holder=given["holder"] if given["hold"] else None,
+        supervisord=given["supervisord"],
+    )
 
 
 def main() -> None:
@@ -241,11 +203,12 @@ def main() -> None:
             "holder": {"type": "dict"},
         },
         required_together=[("members", "group", "runtime")],
-        required_one_of=[("plan", "members")],
         supports_check_mode=True,
     )
+    if not module.params["members"]:
+        module.fail_json(msg="members_wait needs its action plugin: give it the plan, and run it from the controller.")
     try:
-        module.exit_json(changed=False, **watch(module.params))
+        module.exit_json(changed=False, **wait(request_of(module), State(module.params["state_dir"])))
     except PdError as exc:
         module.fail_json(msg=f"Waiting for the members of group {module.params['group']}: {exc}")
 

@@ -10,8 +10,9 @@ module: router_peers
 short_description: Make a router know exactly the members that a group has
 version_added: 0.1.0
 description:
-  - Reads the worker registry of a running router, adds the members that it lacks, removes those that it should not have, and reads the registry
-    back until it says so. An answer to a call proves nothing - one router queues, another accepts a member that is down.
+  - Reads the worker registry of a running router, adds the members that it lacks, removes those that it should not have, and reads
+    the registry back until it says so. An answer to a call proves nothing - one router queues, another accepts a member that is
+    down.
   - Run it where the router's address can be reached, best on the router's own host. Proxies of the environment are not used.
 author:
   - The inferops.pd contributors (@inferops)
@@ -81,7 +82,9 @@ options:
     type: bool
     default: true
   manage:
-    description: Whether to change the registry. With V(false) it is read and compared only, for a router whose members are fixed at its start.
+    description:
+      - Whether to change the registry. With V(false) it is read and compared only, for a router whose members are fixed at its
+        start.
     type: bool
     default: true
   timeout:
@@ -226,7 +229,11 @@ def main() -> None:
     except PdError as exc:
         module.fail_json(msg=f"Registering members with the router at {wanted.url}: {exc}")
     result = describe(outcome, module.params, module.check_mode)
-    (module.fail_json if result.pop("failed") else module.exit_json)(**result)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    if result.pop("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

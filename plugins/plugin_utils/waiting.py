@@ -26,6 +26,8 @@ SLICE = 10
 LOST_CALLS = 3
 LOST_PAUSE = 5.0
 TEXT = 160
+# A member that logs nothing new is told of again after this long: a person who waits sees that the run lives.
+SAY_EVERY = 30.0
 
 Result = dict[str, t.Any]
 
@@ -70,7 +72,7 @@ class Waiter:
         self.limit, self.readiness, self.slice = limit, readiness, slice_
         self.clock = clock
         self.found: dict[str, dict[str, t.Any]] = {}
-        self._told: dict[str, tuple[str, str]] = {}
+        self._told: dict[str, tuple[str, str, float]] = {}
         self._memory: dict[str, t.Any] = {}
 
     def run(self) -> Result:
@@ -101,9 +103,14 @@ class Waiter:
             if seen["state"] == "failed":
                 self.notes.write(name, seen["why"])
             text = seen["why"] if seen["state"] == "failed" else (seen.get("log_line") or seen["why"])
-            text = "" if seen["state"] == "ready" else text[:TEXT]
-            if self._told.get(name) != (seen["state"], text):
-                self._told[name] = (seen["state"], text)
+            text = "" if seen["state"] == "ready" else text if seen["state"] == "failed" else text[:TEXT]
+            told = self._told.get(name)
+            if (
+                told is None
+                or told[:2] != (seen["state"], text)
+                or (seen["state"] == "loading" and elapsed - told[2] >= SAY_EVERY)
+            ):
+                self._told[name] = (seen["state"], text, elapsed)
                 self.say(progress(name, seen["state"], elapsed, self.limit, text))
 
     def _result(self, stop: str | None, error: str, elapsed: float) -> Result:
@@ -118,7 +125,7 @@ class Waiter:
             elif seen["state"] == "loading":
                 seen |= {
                     "outcome": "late",
-                    "why": f"not ready within {self.limit:.0f} s" + _last(seen["why"] or seen.get("log_line") or ""),
+                    "why": f"not ready within {self.limit:.0f} s" + _last(seen["why"], seen.get("log_line") or ""),
                 }
             else:
                 seen["outcome"] = seen["state"]
@@ -137,8 +144,9 @@ class Waiter:
         }
 
 
-def _last(why: str) -> str:
-    return f" (when last seen: {why})" if why else ""
+def _last(why: str, line: str = "") -> str:
+    text = why + (f"; the last line of its log: {line}" if line else "")
+    return f" (when last seen: {text})" if text else ""
 
 
 def _message(ready: list[str], not_ready: t.Mapping[str, str], found: t.Mapping[str, t.Any], elapsed: float) -> str:
@@ -208,7 +216,7 @@ def wait_for_members(
 
 
 def _execute(action: ActionBase, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> Result:
-    return action._execute_module(module_name="inferops.pd.members_wait", module_args=arguments, task_vars=variables)  # type: ignore[no-any-return]
+    return action._execute_module(module_name="inferops.pd.members_wait", module_args=arguments, task_vars=variables)
 
 
 def _patiently(call: t.Callable[[], Result], host: str, say: t.Callable[[str], None]) -> Result:
@@ -231,4 +239,4 @@ def _label(member: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
 def _notes_path(action: ActionBase, plan: t.Mapping[str, t.Any], phase: str) -> str:
     """One folder for each wait of a run: a task has the same id on all its hosts, and another one in another wait."""
     name = f"pd-wait-{plan['group']}-{plan['generation']}-{phase}-{action._task._uuid}"
-    return os.path.join(constants.DEFAULT_LOCAL_TMP, re.sub(r"[^\w.-]", "_", name))
+    return os.path.join(vars(constants)["DEFAULT_LOCAL_TMP"], re.sub(r"[^\w.-]", "_", name))

@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 #   DIE             it ends at once with that status
 #   DUMP            it writes its environment to that file, as JSON
 #   BUSY            the value of its metric busy for so many seconds
-SERVER = r'''
+SERVER = r"""
 import http.server, json, os, signal, subprocess, sys, time
 started = time.time()
 if os.environ.get("DUMP"):
@@ -50,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 address, port = sys.argv[1], int(sys.argv[2])
 http.server.ThreadingHTTPServer((address, port), Handler).serve_forever()
-'''
+"""
 
 
 def free_ports(count: int) -> list[int]:
@@ -131,7 +131,13 @@ def member(
                 **part,
             }
         ],
-        "probe": {"url": url, "health": "/health", "busy": ["busy"] if drain else [], "held": [], "metrics": "/metrics"},
+        "probe": {
+            "url": url,
+            "health": "/health",
+            "busy": ["busy"] if drain else [],
+            "held": [],
+            "metrics": "/metrics",
+        },
         "stop": {"grace": grace, "drain": drain},
         "restart": {"attempts": attempts, "window": 2},
         "identity": {"engine": "1", "model": "m"},
@@ -168,13 +174,22 @@ def slice_of(
         "revision": "r1",
         "action": action,
         "members": list(members),
-        "hosts": {"h1": {"present": ids, "absent": list(absent), "create": ids if create is None else list(create), "observed": observed}},
+        "hosts": {
+            "h1": {
+                "present": ids,
+                "absent": list(absent),
+                "create": ids if create is None else list(create),
+                "observed": observed,
+            }
+        },
         "record": record,
         "steps": [],
     }
 
 
-def module(name: str, arguments: dict[str, t.Any], check: bool = False, python: str = sys.executable) -> dict[str, t.Any]:
+def module(
+    name: str, arguments: dict[str, t.Any], check: bool = False, python: str = sys.executable
+) -> dict[str, t.Any]:
     """Run a module as Ansible runs it, ad hoc on this machine, and return its result. An action plugin of the same name is run."""
     command = [
         sys.executable, "-m", "ansible", "adhoc", "localhost", "-m", f"inferops.pd.{name}",
@@ -199,8 +214,11 @@ def module_direct(name: str, arguments: dict[str, t.Any], check: bool = False) -
     """Run a module's main() as its host does, past its action plugin: arguments on stdin, output through pipes."""
     given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check}}
     code = f"from ansible_collections.inferops.pd.plugins.modules.{name} import main; main()"
-    profile = "import sys, json\nfrom ansible.module_utils import basic\n" + (
-        "basic._ANSIBLE_ARGS = sys.stdin.buffer.read()\nbasic._ANSIBLE_PROFILE = 'legacy'\n"
+    profile = (
+        "import sys\n"
+        "from ansible.module_utils import basic\n"
+        "basic._ANSIBLE_ARGS = sys.stdin.buffer.read()\n"
+        "basic._ANSIBLE_PROFILE = 'legacy'\n"
     )
     path = os.pathsep.join([p for p in sys.path if p])
     done = subprocess.run(
@@ -230,17 +248,20 @@ def wait_for(what: t.Callable[[], t.Any], seconds: float = 10, why: str = "") ->
         time.sleep(0.05)
 
 
-def marked(state_dir: str) -> list[int]:
-    """The pids of all processes that carry the marker of a state directory."""
+def marked(state_dir: str, title: bytes = b"") -> list[int]:
+    """The pids of all processes that carry the marker of a state directory, and show `title` in their command line."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/environ", "rb") as stream:
                     block = stream.read().split(b"\0")
+                with open(f"/proc/{name}/cmdline", "rb") as stream:
+                    command = stream.read()
             except OSError:
                 continue
-            if f"INFEROPS_PD_STATE={state_dir}".encode() in block and any(b.startswith(b"INFEROPS_PD_MEMBER=") for b in block):
+            ours = any(entry.startswith(b"INFEROPS_PD_MEMBER=") for entry in block)
+            if ours and f"INFEROPS_PD_STATE={state_dir}".encode() in block and title in command:
                 found.append(int(name))
     return found
 

@@ -18,7 +18,7 @@ Environment:
   STANDIN_FAIL      a failure, or several with commas:
     exit_at_load        an argparse error, exit 2 at once
     die_at_load         loads, then a traceback with a ValueError, exit 1
-    crash_once:FILE     die_at_load, but only while FILE is not there (it is made)
+    crash_once:FILE     the same with a RuntimeError, but only while FILE is not there (it is made)
     hang_at_load        never ready, its process lives, no reason logged
     block_size          never ready, and logs the block size that the platform refuses
     side_channel_taken  never ready, and logs that the side channel's port is taken (as it really does when it is)
@@ -48,7 +48,26 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 VERSION = "0.32.0"
 BYTES_PER_TOKEN = 1024
-WORDS = "lorem ipsum dolor sit amet sed do ut labore et magna aliqua enim ad minim veniam quis".split()
+LAYOUT = "ValueError: VLLM_KV_CACHE_LAYOUT=NHD does not satisfy every supported set; valid layouts: ['LBHNC']"
+WORDS = [
+    "lorem",
+    "ipsum",
+    "dolor",
+    "sit",
+    "amet",
+    "sed",
+    "do",
+    "ut",
+    "labore",
+    "et",
+    "magna",
+    "aliqua",
+    "enim",
+    "ad",
+    "minim",
+    "veniam",
+    "quis",
+]
 
 
 def log(level: str, source: str, text: str, who: str = "EngineCore") -> None:
@@ -125,7 +144,7 @@ class Engine:
         if "die_at_load" in self.fails or (once and not os.path.exists(once)):
             if once:
                 open(once, "w").close()
-            die_at_load()
+            die_at_load("RuntimeError: NCCL error: unhandled system error" if once else LAYOUT)
         if self.role:
             self.open_side_channel()
         if "child" in self.fails or "child_dies" in self.fails:
@@ -283,8 +302,9 @@ def accept(listener: socket.socket) -> None:
         try:
             channel.recv(4096)
         except OSError:
-            pass
-        channel.close()
+            continue
+        finally:
+            channel.close()
 
 
 def hang() -> None:
@@ -292,15 +312,12 @@ def hang() -> None:
         time.sleep(3600)
 
 
-def die_at_load() -> None:
+def die_at_load(reason: str) -> None:
     log("ERROR", "core.py:1124", "EngineCore failed to start.")
     print(
         'Traceback (most recent call last):\n  File "vllm/v1/engine/core.py", line 1115, in run_engine_core', flush=True
     )
-    print(
-        "ValueError: VLLM_KV_CACHE_LAYOUT=NHD does not satisfy every supported set; valid layouts: ['LBHNC']",
-        flush=True,
-    )
+    print(reason, flush=True)
     print("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}", flush=True)
     sys.stdout.flush()
     os._exit(1)
@@ -396,7 +413,7 @@ class Handler(BaseHTTPRequestHandler):
             f'(APIServer pid={os.getpid()}) INFO:     {host}:{port} - "{self.requestline}" {int(code)} OK', flush=True
         )
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         print(f"(APIServer pid={os.getpid()}) INFO:     {format % args}", flush=True)
 
 

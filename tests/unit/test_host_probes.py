@@ -9,8 +9,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
+
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, gpus, model, processes
 
 ASCEND = """
@@ -91,11 +93,20 @@ def weights(tmp_path):
 
 def test_a_model_is_known_by_what_decides_its_answers(weights):
     first = model.facts(str(weights))
-    assert (first["exists"], first["config"], first["weights"]) == (True, {"model_type": "qwen3"}, {"files": 1, "bytes": 10})
+    assert (first["exists"], first["config"], first["weights"]) == (
+        True,
+        {"model_type": "qwen3"},
+        {"files": 1, "bytes": 10},
+    )
     (weights / "README.md").write_text("other")
     os.utime(weights / "model-1.safetensors", (1, 1))
     assert model.facts(str(weights))["fingerprint"] == first["fingerprint"]
-    for name, content in (("tokenizer.json", "[]"), ("model-1.safetensors", "y" * 11), ("chat_template.jinja", "t"), ("config.json", "{}")):
+    for name, content in (
+        ("tokenizer.json", "[]"),
+        ("model-1.safetensors", "y" * 11),
+        ("chat_template.jinja", "t"),
+        ("config.json", "{}"),
+    ):
         before = (weights / name).read_bytes() if (weights / name).exists() else None
         (weights / name).write_text(content)
         assert model.facts(str(weights))["fingerprint"] != first["fingerprint"], name
@@ -106,7 +117,9 @@ def test_a_model_is_known_by_what_decides_its_answers(weights):
     assert model.facts(str(weights))["fingerprint"] == first["fingerprint"]
 
 
-@pytest.mark.parametrize(("path", "why"), [("/nowhere/at/all", "not there"), ("org/name", "no local path"), ("/etc/passwd", "no directory")])
+@pytest.mark.parametrize(
+    ("path", "why"), [("/nowhere/at/all", "not there"), ("org/name", "no local path"), ("/etc/passwd", "no directory")]
+)
 def test_a_model_that_is_not_there(path, why):
     found = model.facts(path)
     assert (found["exists"], found["fingerprint"]) == (False, None)
@@ -123,10 +136,16 @@ def test_a_model_without_a_readable_config(weights):
 def venv(tmp_path):
     """An engine's environment as pip lays it out, without an engine."""
     site = tmp_path / "venv/lib/python3.12/site-packages"
-    for name, version, entry in (("vllm", "0.29.0+cpu", "vllm = vllm.cli:main"), ("vllm_router", "0.1.17", ""), ("other", "1", "x = y:z")):
+    for name, version, entry in (
+        ("vllm", "0.29.0+cpu", "vllm = vllm.cli:main"),
+        ("vllm_router", "0.1.17", ""),
+        ("other", "1", "x = y:z"),
+    ):
         info = site / f"{name}-{version}.dist-info"
         info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n\nVersion: 9\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n\nVersion: 9\n"
+        )
         if entry:
             (info / "entry_points.txt").write_text(f"[console_scripts]\n{entry}\n")
         else:
@@ -135,15 +154,27 @@ def venv(tmp_path):
     binary.mkdir()
     python = binary / "python3"
     python.symlink_to(sys.executable)
-    for name, first in (("vllm", f"#!{python}"), ("vllm-router", "\x7fELF"), ("long", "#!/bin/sh"), ("unknown", f"#!{python}")):
-        (binary / name).write_text(first + "\n" + (f"'''exec' {python} \"$0\" \"$@\"\n' '''\n" if name == "long" else ""))
+    for name, first in (
+        ("vllm", f"#!{python}"),
+        ("vllm-router", "\x7fELF"),
+        ("long", "#!/bin/sh"),
+        ("unknown", f"#!{python}"),
+    ):
+        (binary / name).write_text(
+            first + "\n" + (f"'''exec' {python} \"$0\" \"$@\"\n' '''\n" if name == "long" else "")
+        )
         (binary / name).chmod(0o755)
     return binary
 
 
 @pytest.mark.parametrize(
     ("name", "version", "distribution"),
-    [("vllm", "0.29.0+cpu", "vllm"), ("vllm-router", "0.1.17", "vllm-router"), ("python3", "0.29.0+cpu", "vllm"), ("unknown", None, None)],
+    [
+        ("vllm", "0.29.0+cpu", "vllm"),
+        ("vllm-router", "0.1.17", "vllm-router"),
+        ("python3", "0.29.0+cpu", "vllm"),
+        ("unknown", None, None),
+    ],
 )
 def test_the_version_of_a_command_without_running_it(venv, name, version, distribution):
     found = executables.facts(str(venv / name))
@@ -154,24 +185,34 @@ def test_a_command_linked_from_elsewhere_and_one_that_is_not_there(venv, tmp_pat
     (tmp_path / "vllm").symlink_to(venv / "vllm")
     assert executables.facts(str(tmp_path / "vllm"))["version"] == "0.29.0+cpu"
     assert executables.facts(str(tmp_path / "nothing"))["exists"] is False
-    assert executables.facts("no-such-command-anywhere") == {"exists": False, "path": None, "version": None, "distribution": None}
+    assert executables.facts("no-such-command-anywhere") == {
+        "exists": False,
+        "path": None,
+        "version": None,
+        "distribution": None,
+    }
 
 
 def test_processes_are_known_by_their_marker(tmp_path):
     env = {**os.environ, processes.MEMBER: "g-prefill-0", processes.STATE: str(tmp_path)}
-    code = "import subprocess,sys,time; subprocess.Popen([sys.executable,'-c','import time;time.sleep(60)'],start_new_session=True); time.sleep(60)"
+    child = "import time; time.sleep(60)"
+    code = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n"
+        "time.sleep(60)\n"
+    )
     with subprocess.Popen([sys.executable, "-c", code], env=env) as main:
         try:
             for _look in range(100):
                 found = processes.marked(str(tmp_path)).get("g-prefill-0", [])
                 if len(found) == 2:
                     break
-                subprocess.run(["sleep", "0.05"], check=True)
+                time.sleep(0.05)
             assert len(found) == 2
             assert processes.marked(str(tmp_path / "other")) == {}
             table = processes.table()
             assert {p.pid for p in processes.family([table[main.pid]], table)} >= {p.pid for p in found}
-            assert abs(table[main.pid].since - __import__("time").time()) < 30
+            assert abs(table[main.pid].since - time.time()) < 30
         finally:
             for process in processes.marked(str(tmp_path)).get("g-prefill-0", []):
                 os.kill(process.pid, 9)

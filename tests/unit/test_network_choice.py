@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from ansible_collections.inferops.pd.plugins.module_utils._probes import network
 
 
@@ -76,7 +77,9 @@ def test_a_wrong_override_is_told(names, part):
     assert part in network.choose(found, names, "data", "10.0.0.7")["error"]
 
 
-@pytest.mark.parametrize(("address", "expected"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.3", "127.0.0.3"), ("10.0.0.7", "127.0.0.1")])
+@pytest.mark.parametrize(
+    ("address", "expected"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.3", "127.0.0.3"), ("10.0.0.7", "127.0.0.1")]
+)
 def test_loopback_only_when_named(address, expected):
     assert network.choose(interfaces(LO, ETH0), ["lo"], "data", address)["address"] == expected
     assert network.choose(interfaces(LO), [], "data", address)["error"]

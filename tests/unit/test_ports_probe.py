@@ -9,6 +9,7 @@ import os
 import socket
 
 import pytest
+
 from ansible_collections.inferops.pd.plugins.module_utils._probes import ports
 
 TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

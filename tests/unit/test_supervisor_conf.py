@@ -11,6 +11,7 @@ import os
 import subprocess
 
 import pytest
+
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import script, supervisor_conf
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 
@@ -62,7 +63,14 @@ def test_the_script_holds_no_value_of_the_environment(tmp_path):
 
 
 def conf(**changes):
-    given = {"name": "g-decode-0", "directory": "/s/100%/x y", "state_dir": "/s/100%", "log": "/s/100%/l", "restart": {}, "grace": 30}
+    given = {
+        "name": "g-decode-0",
+        "directory": "/s/100%/x y",
+        "state_dir": "/s/100%",
+        "log": "/s/100%/l",
+        "restart": {},
+        "grace": 30,
+    }
     parser = configparser.RawConfigParser(inline_comment_prefixes=(";", "#"))
     parser.read_string(supervisor_conf.render_member(**{**given, **changes}))
     return dict(parser["program:g-decode-0"])
@@ -82,9 +90,18 @@ def test_restart_rule(restart, expected):
 
 def test_a_program_starts_only_when_told_and_stops_as_a_group():
     told = conf()
-    assert (told["autostart"], told["stopasgroup"], told["killasgroup"], told["stopsignal"]) == ("false", "true", "true", "TERM")
+    assert (told["autostart"], told["stopasgroup"], told["killasgroup"], told["stopsignal"]) == (
+        "false",
+        "true",
+        "true",
+        "TERM",
+    )
     assert told["stopwaitsecs"] == "30"
-    assert (told["redirect_stderr"], told["stdout_logfile_maxbytes"], told["stdout_logfile_backups"]) == ("true", "50MB", "3")
+    assert (told["redirect_stderr"], told["stdout_logfile_maxbytes"], told["stdout_logfile_backups"]) == (
+        "true",
+        "50MB",
+        "3",
+    )
 
 
 def test_percent_signs_are_no_expansions():

@@ -66,7 +66,7 @@ def of_plan(
     plan: t.Mapping[str, t.Any], before: t.Mapping[str, t.Any], masked: t.Mapping[str, t.Any]
 ) -> list[dict[str, str]]:
     """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
-    if not plan["changed"] and not plan["pending"]:
+    if not plan["changed"] and not plan["pending"] and not plan["steps"]:
         return []
     members = {m["id"]: m for m in plan["members"]}
     head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {before.get('revision') or 'none'} -> {plan['revision']}, generation {plan['generation']}"

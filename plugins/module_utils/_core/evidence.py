@@ -5,8 +5,9 @@
 """Evidence: from what was measured of one request to whether its KV cache moved, and whether the answer is right.
 
 Other requests may run meanwhile. Counters only grow, and each prompt token is counted under exactly one source. So when all sources
-together grew by our prompt alone, every count is ours; when they grew by more, a `recomputed` that did not grow proves it for us too,
-and everything else is unclear: measured again, with another prompt."""
+together grew by our prompt alone, every count is ours. When they grew by more, two things still prove it for us: that `recomputed` did not
+grow at all, or that `moved` grew by just our prompt (its length is odd enough not to be met by chance). All else is unclear, and is
+measured again with another prompt."""
 
 from __future__ import annotations
 
@@ -86,14 +87,14 @@ def transfer(prompt_tokens: int, grown: Growth, cached_tokens: int | None = None
             f", {own[1]} computed again by decode" if own[1] else ""
         )
         return Transfer(False, True, why + (f" ({faults})" if faults else ""), *own, quiet)
-    settled = cached_tokens is not None and cached_tokens >= need
-    if (recomputed or 0) > SLACK and not settled:
+    ours = moved <= prompt_tokens or (cached_tokens is not None and cached_tokens >= need)
+    if (recomputed or 0) > SLACK and not (ours and not quiet):
         if quiet:
             return Transfer(
                 False, True, f"decode computed {own[1]} of {prompt_tokens} prompt tokens again", *own, quiet
             )
         why = f"other requests ran on this decode, and prompts were computed there ({recomputed:.0f} tokens): whose cannot be told"
-        return Transfer(False, False, why, *own, quiet)
+        return Transfer(False, False, why, own[0], None, quiet)
     if faults:
         return Transfer(False, False, f"the tokens moved, but {faults}", own[0], 0, quiet)
     return Transfer(True, True, "", own[0], own[1] if quiet else 0, quiet)
@@ -138,19 +139,47 @@ def _short(text: str, limit: int = 60) -> str:
 
 # -- what is sent ------------------------------------------------------------------------------------------------------------------
 
-_WORDS = (
-    "river mountain letter window market garden music winter bridge silver morning paper engine copper island forest "
-    "teacher signal harbor meadow candle thunder village orange station pocket mirror ladder velvet compass"
-).split()
+_WORDS = [
+    *(
+        "river",
+        "mountain",
+        "letter",
+        "window",
+        "market",
+        "garden",
+        "music",
+        "winter",
+        "bridge",
+        "silver",
+        "morning",
+        "paper",
+    ),
+    *(
+        "engine",
+        "copper",
+        "island",
+        "forest",
+        "teacher",
+        "signal",
+        "harbor",
+        "meadow",
+        "candle",
+        "thunder",
+        "village",
+        "orange",
+    ),
+    *("station", "pocket", "mirror", "ladder", "velvet", "compass"),
+]
 SHORT_PROMPT = "Hello, how are you"
 LONG_CHARACTERS = 1000
 
 
 def long_prompt(seed: str, context: int | None) -> str:
-    """A prompt of some hundred tokens that no cache has seen: it differs from its first word on. A token is a character at least, so
-    that it fits a context of any tokenizer."""
+    """A prompt of some hundred tokens that no cache has seen: it differs from its first word on, and is not as long as another one. A
+    token is a character at least, so that it fits a context of any tokenizer."""
     room = LONG_CHARACTERS if not context else max(40, min(LONG_CHARACTERS, int(context * 0.8) - 40))
     rng = random.Random(seed)
+    room -= rng.randrange(room // 8)
     text = f"{seed}:"
     while len(text) < room:
         text += f" {rng.choice(_WORDS)}"

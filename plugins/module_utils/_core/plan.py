@@ -776,7 +776,8 @@ def _assemble(
         "unknown": [m["id"] for m in situation.unknown],
     }
     plan["record"] = record.of_plan(plan, group, template, situation.record)
-    plan["changed"] = bool(steps) or record.differs(plan["record"], situation.record)
+    # Waiting for a member that comes up by itself is work, and changes nothing.
+    plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
     plan["diff"] = diff.of_plan(plan, situation.record, template.masked())
     return plan
 
@@ -820,6 +821,9 @@ def _steps(
     for member_ in members:
         if member_["id"] in whys and member_["role"] != "router":
             step("start", "create", member_["id"], hosts[member_["id"]], whys[member_["id"]])
+    for member in choice.keep:
+        if not member.ready:
+            step("wait", "wait", member.id, member.host, f"it does not answer yet: {member.live.get('why') or member.state}")
     if router["member"] and not early:
         name = router["member"]["id"]
         if name in whys or name in {m.id for m in choice.replace}:
@@ -834,7 +838,7 @@ def _steps(
             step("router", "replace", name, hosts[name], router["why"])
     if router["step"] == "register" and router["add"]:
         step("register", "register", router["member"]["id"], hosts[router["member"]["id"]], router["why"])
-    if steps:
+    if any(s["do"] != "wait" for s in steps):
         step("endpoint", "write", None, None, "the record on every host of the group")
     return steps
 

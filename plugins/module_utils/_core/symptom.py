@@ -30,8 +30,8 @@ _FATAL = re.compile(
 )
 # What says only that something else went wrong before.
 _ECHO = re.compile(
-    r"[Ss]ee (?:root cause|stack trace|the (?:above|error)) |Engine core initialization failed|EngineCore failed to start|"
-    r"WorkerProc initialization failed|EngineDeadError|EngineCore encountered an issue|Failed core proc"
+    r"[Ss]ee (?:root cause|stack trace|the (?:above|error)) |check the stack trace above|EngineCore failed to start|EngineDeadError"
+    r"|Engine core initialization failed|WorkerProc initialization failed|EngineCore encountered an issue|Failed core proc"
 )
 # "(EngineCore pid=31) ", "(APIServer pid=12) ": who of a member's processes wrote the line.
 _WRITER = re.compile(r"^\((?:\w+)(?: \w+)? pid=\d+\)\s*")

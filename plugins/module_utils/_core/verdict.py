@@ -91,9 +91,7 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
         verdict.failed.setdefault(name, _told(None, "its host does not answer: it may run, or not", outcome="unknown"))
     verdict.unreachable = sorted(host for host in plan["hosts"] if _lost(results, host))
     for host in plan["hosts"]:
-        said = [
-            _one_line(r.get("msg")) or "a task failed without a reason" for r in results.get(host) or () if _refusal(r)
-        ]
+        said = [_reason(r) for r in results.get(host) or () if _refusal(r)]
         if said:
             verdict.problems[host] = said
     refused = any(
@@ -109,6 +107,13 @@ def _refusal(result: Result) -> bool:
     """Whether a host refused or failed as a whole, beyond what its members' own failures tell."""
     told_by_members = "not_ready" in result or (result.get("failed_members") and result.get("phase") != "router")
     return bad(result) and not result.get("unreachable") and not told_by_members
+
+
+def _reason(result: Result) -> str:
+    """Why a host refused. A proof is told by its table."""
+    if result.get("table"):
+        return "the proof that the KV cache moves did not succeed from here:"
+    return _one_line(result.get("msg")) or "a task failed without a reason"
 
 
 def _later(result: Result) -> bool:
@@ -170,9 +175,7 @@ def _stopped(plan: Result, results: Results) -> Verdict:
             for name, why in (result.get("failed_members") or {}).items():
                 verdict.failed[name] = _told(host, _one_line(why), outcome="failed")
             if _refusal(result):
-                verdict.problems.setdefault(host, []).append(
-                    _one_line(result.get("msg")) or "a task failed without a reason"
-                )
+                verdict.problems.setdefault(host, []).append(_reason(result))
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     count = sum(len(part.get("absent") or ()) for part in plan["hosts"].values())
     if verdict.good:

@@ -76,7 +76,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "context longer than the model",
-        r"User-specified max_model_len .* is greater than the derived|larger than the maximum number of tokens that can be stored in KV cache"
+        r"User-specified max_model_len .* is greater than the derived"
+        r"|larger than the maximum number of tokens that can be stored in KV cache"
         r"|max seq len .* is larger than the maximum number of tokens",
         "the context length asked for does not fit the model, or the memory left for its KV cache",
         "Lower --max-model-len on both roles, or give the members more memory.",
@@ -84,7 +85,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "expandable segments refused",
-        r"incompatible with PYTORCH_CUDA_ALLOC_CONF=expandable_segments|expandable_segments:True.*(?:not (?:supported|compatible)|incompatible)",
+        r"incompatible with PYTORCH_CUDA_ALLOC_CONF=expandable_segments"
+        r"|expandable_segments:True.*(?:not (?:supported|compatible)|incompatible)",
         "vLLM refuses PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True together with a KV connector",
         "Remove the variable from the environment of the roles.",
         fatal=True,

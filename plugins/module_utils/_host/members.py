@@ -65,7 +65,9 @@ class Work:
         self.record_changed = False
 
     def _mine(self) -> dict[str, Live]:
-        return {live["label"]["member"]: live for live in self.runtime.members() if live["label"]["group"] == self.group}
+        return {
+            live["label"]["member"]: live for live in self.runtime.members() if live["label"]["group"] == self.group
+        }
 
     def run(self) -> dict[str, t.Any]:
         """Do it. Members that fail are told in the result; what stops the phase as a whole is a PdError."""
@@ -98,7 +100,9 @@ class Work:
 
     def _router_stop(self) -> None:
         self._begin(changing=True)
-        self._remove([i for i in self.part["absent"] if i in self.before and self.before[i]["label"]["role"] == "router"])
+        self._remove(
+            [i for i in self.part["absent"] if i in self.before and self.before[i]["label"]["role"] == "router"]
+        )
 
     def _stop(self) -> None:
         self._begin(changing=True)
@@ -108,7 +112,9 @@ class Work:
 
     def _start(self) -> None:
         self._begin(changing=True)
-        self._create([m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] != "router"], forming=True)
+        self._create(
+            [m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] != "router"], forming=True
+        )
 
     def _router(self) -> None:
         self._begin(changing=False)
@@ -169,7 +175,13 @@ class Work:
 
     def _new_record(self) -> dict[str, t.Any]:
         if self.plan["action"] == "remove":
-            return {"schema": 1, "group": self.group, "generation": self.plan["generation"], "serial": 0, "state": "partial"}
+            return {
+                "schema": 1,
+                "group": self.group,
+                "generation": self.plan["generation"],
+                "serial": 0,
+                "state": "partial",
+            }
         return {**self.plan["record"], "state": "forming"}
 
     def _check_fresh(self) -> None:
@@ -178,7 +190,10 @@ class Work:
         if not seen or observed.digest(labels) == seen:
             return
         newest = sorted(labels, key=lambda label: -float(label.get("created") or 0))[:3]
-        ages = [f"{label['member']} ({max(0, round(time.time() - float(label.get('created') or 0)))} s ago)" for label in newest]
+        ages = [
+            f"{label['member']} ({max(0, round(time.time() - float(label.get('created') or 0)))} s ago)"
+            for label in newest
+        ]
         raise HostError(
             f"Checking the plan for {self.host}",
             "another run has changed its members since the plan was made; "
@@ -232,7 +247,9 @@ class Work:
             for member in todo:
                 try:
                     self._check_room(member)
-                    self.warnings += self.runtime.create(member, self._label(member), self.order.secrets.get(member["id"], {}))
+                    self.warnings += self.runtime.create(
+                        member, self._label(member), self.order.secrets.get(member["id"], {})
+                    )
                     self.created.append(member["id"])
                 except PdError as exc:
                     self.failed[member["id"]] = str(exc)
@@ -260,6 +277,7 @@ class Work:
             "argv_digest": argv_digest(part),
             "secrets": list(part.get("secrets") or ()),
             # A member that leaves is in no plan any more: how it is stopped stays with it.
+            "restart": int((member.get("restart") or {}).get("attempts") or 0),
             "stop": dict(member.get("stop") or {}),
             "probe": {key: probe.get(key) for key in ("busy", "held", "metrics")},
             "created": round(time.time(), 3),
@@ -312,21 +330,33 @@ class Work:
                 told["members"][member["id"]] = {key: member["parts"][0]["labels"].get(key) for key in keys}
         if self.order.phase == "endpoint" and self.record_changed:
             after = self.plan["record"]
-            told["record"] = {"revision": after.get("revision"), "generation": after.get("generation"), "state": self.order.state}
+            told["record"] = {
+                "revision": after.get("revision"),
+                "generation": after.get("generation"),
+                "state": self.order.state,
+            }
             told["endpoint"] = {**(after.get("endpoint") or {}), "registered": self.order.registered}
         return told
 
 
 def argv_digest(part: t.Mapping[str, t.Any]) -> str:
     """What a member is started with, as one value: command, environment, files, names of secrets."""
-    told = [part["argv"], part.get("env") or {}, part.get("files") or [], sorted(part.get("secrets") or ()), part.get("image")]
+    told = [
+        part["argv"],
+        part.get("env") or {},
+        part.get("files") or [],
+        sorted(part.get("secrets") or ()),
+        part.get("image"),
+    ]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _ports(held: t.Mapping[str, t.Any]) -> set[int]:
     """The ports of a part, or of a label."""
     bands = (held.get("ports") or {}).values()
-    return {int(held["port"])} | {b["base"] + i for b in bands for i in range(b["count"])} if held.get("port") else set()
+    return (
+        {int(held["port"])} | {b["base"] + i for b in bands for i in range(b["count"])} if held.get("port") else set()
+    )
 
 
 def _says(rec: t.Mapping[str, t.Any]) -> str:

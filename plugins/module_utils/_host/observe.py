@@ -104,7 +104,9 @@ def _unready(live: Live) -> str:
     if live["state"] != "running":
         return live["why"] or live["state"]
     try:
-        answer = http.get(http.join(live["label"]["url"], live["label"].get("health") or "/health"), timeout=HEALTH_TIMEOUT)
+        answer = http.get(
+            http.join(live["label"]["url"], live["label"].get("health") or "/health"), timeout=HEALTH_TIMEOUT
+        )
     except PdError as exc:
         return str(exc)
     return "" if answer.ok else f"{answer.asked} answered {answer.status}"
@@ -122,5 +124,3 @@ def _registered(live: Live) -> list[dict[str, t.Any]] | None:
     except PdError:
         return None
     return [{key: peer[key] for key in ("url", "worker_type", "healthy")} for peer in peers]
-
-

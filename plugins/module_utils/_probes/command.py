@@ -12,7 +12,16 @@ import subprocess
 import typing as t
 
 # Tools for devices and networks are there, and not always on the PATH of a plain ssh session.
-PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/opt/rocm/bin", "/usr/local/Ascend/driver/tools")
+PLACES = (
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/opt/rocm/bin",
+    "/usr/local/Ascend/driver/tools",
+)
 
 
 class Said(t.NamedTuple):
@@ -32,7 +41,7 @@ def run(argv: t.Sequence[str], timeout: float = 5.0) -> Said | None:
     if program is None:
         return None
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             [program, *argv[1:]],
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -70,7 +70,11 @@ def _sites(path: str) -> list[str]:
     found: list[str] = []
     for root in dict.fromkeys(roots):
         for pattern in _LAYOUTS:
-            found += [p for p in sorted(glob.glob(os.path.join(glob.escape(root), pattern))) if os.path.realpath(p) not in found]
+            found += [
+                p
+                for p in sorted(glob.glob(os.path.join(glob.escape(root), pattern)))
+                if os.path.realpath(p) not in found
+            ]
     return found
 
 

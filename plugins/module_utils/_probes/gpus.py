@@ -54,7 +54,15 @@ def parse_nvidia(text: str) -> list[Gpu]:
         fields = [f.strip() for f in line.split(",")]
         if len(fields) >= 4 and fields[0].isdigit():
             memory = int(fields[-1]) if fields[-1].isdigit() else None
-            found.append({"id": fields[0], "uuid": fields[1], "model": ", ".join(fields[2:-1]), "vendor": "nvidia", "memory_mib": memory})
+            found.append(
+                {
+                    "id": fields[0],
+                    "uuid": fields[1],
+                    "model": ", ".join(fields[2:-1]),
+                    "vendor": "nvidia",
+                    "memory_mib": memory,
+                }
+            )
     return found
 
 
@@ -66,10 +74,18 @@ def parse_amd(text: str) -> list[Gpu]:
         if not number:
             continue
         values = {k.lower(): v for k, v in facts.items()}
-        model = next((values[k] for k in ("card series", "card model", "device name") if values.get(k) not in (None, "", "N/A")), None)
+        model = next(
+            (values[k] for k in ("card series", "card model", "device name") if values.get(k) not in (None, "", "N/A")),
+            None,
+        )
         memory = str(values.get("vram total memory (b)", ""))
         found.append(
-            {"id": number[1], "model": model, "vendor": "amd", "memory_mib": int(memory) // 2**20 if memory.isdigit() else None}
+            {
+                "id": number[1],
+                "model": model,
+                "vendor": "amd",
+                "memory_mib": int(memory) // 2**20 if memory.isdigit() else None,
+            }
         )
     return sorted(found, key=lambda g: int(g["id"]))
 
@@ -89,7 +105,12 @@ def parse_ascend(text: str) -> list[Gpu]:
         elif name and len(cells) > 2 and re.match(r"[0-9A-Fa-f]{4}:", cells[1]):
             memory = re.findall(r"\d+\s*/\s*(\d+)", cells[2])
             found.append(
-                {"id": str(len(found)), "model": f"Ascend {name}", "vendor": "ascend", "memory_mib": int(memory[-1]) if memory else None}
+                {
+                    "id": str(len(found)),
+                    "model": f"Ascend {name}",
+                    "vendor": "ascend",
+                    "memory_mib": int(memory[-1]) if memory else None,
+                }
             )
     return found
 

@@ -72,7 +72,8 @@ def _sample(line: str) -> tuple[str, dict[str, str], float] | None:
     found = _NAME.match(line)
     if not found:
         return None
-    rest, labels = line[found.end() :], {}
+    rest = line[found.end() :]
+    labels: dict[str, str] = {}
     if rest.startswith("{"):
         labels, used = _labels(rest[1:])
         if not rest[1 + used :].lstrip().startswith("}"):

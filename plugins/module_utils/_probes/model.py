@@ -12,7 +12,15 @@ import os
 import typing as t
 
 # Read as a whole. Weights count by name and size: hashing them would take minutes, and a copy cut short has another size.
-_READ = ("config.json", "generation_config.json", "chat_template.json", "chat_template.jinja", "merges.txt", "vocab.json", "vocab.txt")
+_READ = (
+    "config.json",
+    "generation_config.json",
+    "chat_template.json",
+    "chat_template.jinja",
+    "merges.txt",
+    "vocab.json",
+    "vocab.txt",
+)
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".npz")
 READ_LIMIT = 64 * 1024 * 1024
 

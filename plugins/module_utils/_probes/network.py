@@ -42,7 +42,12 @@ class Interface:
     @property
     def candidate(self) -> bool:
         """Whether the KV cache may travel here without being told (semantics of the reference, design 5)."""
-        return self.up and not self.loopback and not self.name.startswith(VIRTUAL) and any(_routable(a) for a in self.addresses)
+        return (
+            self.up
+            and not self.loopback
+            and not self.name.startswith(VIRTUAL)
+            and any(_routable(a) for a in self.addresses)
+        )
 
     def address(self, preferred: str | None = None) -> str | None:
         """The address to use on it: the preferred one when it has it, else the first, IPv4 before IPv6."""
@@ -105,7 +110,9 @@ def parse_addr(text: str) -> list[Interface]:
             continue
         flags = link.get("flags") or []
         addresses = [
-            a["local"] for a in link.get("addr_info") or [] if a.get("local") and not a.get("tentative") and not a.get("dadfailed")
+            a["local"]
+            for a in link.get("addr_info") or []
+            if a.get("local") and not a.get("tentative") and not a.get("dadfailed")
         ]
         found.append(
             Interface(
@@ -152,7 +159,9 @@ def _ipv4_of(name: str) -> list[str]:
 
 def _ipv6_of(name: str) -> list[str]:
     rows = (line.split() for line in _read("/proc/net/if_inet6").splitlines())
-    return [socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in rows if len(row) == 6 and row[5] == name]
+    return [
+        socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in rows if len(row) == 6 and row[5] == name
+    ]
 
 
 def default_routes() -> list[str]:
@@ -229,9 +238,13 @@ def choose(found: t.Sequence[Interface], names: t.Sequence[str], plane: str, add
     if plane == "control":
         if home:
             return _chosen([home], address, candidates, "it has the host's own address, and the mode needs no more")
-        return _refused(candidates, f"no interface has the host's address {address}, so there is none for the KV cache's handshake")
+        return _refused(
+            candidates, f"no interface has the host's address {address}, so there is none for the KV cache's handshake"
+        )
     if len(candidates) == 1:
-        return _chosen([by_name[candidates[0]]], address, candidates, "it is the only interface that other hosts can reach")
+        return _chosen(
+            [by_name[candidates[0]]], address, candidates, "it is the only interface that other hosts can reach"
+        )
     if candidates:
         listed = ", ".join(f"{n} ({by_name[n].address()})" for n in candidates)
         return _refused(candidates, f"several interfaces could carry the KV cache: {listed}")
@@ -240,10 +253,15 @@ def choose(found: t.Sequence[Interface], names: t.Sequence[str], plane: str, add
     return _refused(candidates, "no interface is up with an address that other hosts could reach")
 
 
-def _named(by_name: t.Mapping[str, Interface], names: t.Sequence[str], address: str | None, candidates: list[str]) -> dict[str, t.Any]:
+def _named(
+    by_name: t.Mapping[str, Interface], names: t.Sequence[str], address: str | None, candidates: list[str]
+) -> dict[str, t.Any]:
     missing = [n for n in names if n not in by_name]
     if missing:
-        return _refused(candidates, f"pd_kv_interface names {', '.join(missing)}, which the host has not (it has {', '.join(by_name)})")
+        return _refused(
+            candidates,
+            f"pd_kv_interface names {', '.join(missing)}, which the host has not (it has {', '.join(by_name)})",
+        )
     chosen = [by_name[n] for n in names]
     bare = [i.name for i in chosen if not i.address(address)]
     if len(bare) == len(chosen):
@@ -251,7 +269,9 @@ def _named(by_name: t.Mapping[str, Interface], names: t.Sequence[str], address: 
     down = [i.name for i in chosen if not i.up]
     if down:
         return _refused(candidates, f"pd_kv_interface is {', '.join(names)}, and {', '.join(down)} is down")
-    return _chosen(chosen, address, candidates, "pd_kv_interface names it" if len(names) == 1 else "pd_kv_interface names them")
+    return _chosen(
+        chosen, address, candidates, "pd_kv_interface names it" if len(names) == 1 else "pd_kv_interface names them"
+    )
 
 
 def _chosen(chosen: t.Sequence[Interface], address: str | None, candidates: list[str], reason: str) -> dict[str, t.Any]:
@@ -266,4 +286,11 @@ def _chosen(chosen: t.Sequence[Interface], address: str | None, candidates: list
 
 
 def _refused(candidates: list[str], error: str) -> dict[str, t.Any]:
-    return {"names": [], "address": None, "rdma_devices": [], "candidates": candidates, "reason": "", "error": error + "."}
+    return {
+        "names": [],
+        "address": None,
+        "rdma_devices": [],
+        "candidates": candidates,
+        "reason": "",
+        "error": error + ".",
+    }

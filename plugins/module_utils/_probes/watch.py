@@ -104,7 +104,7 @@ class Watch:
             health_why=health_why,
             health_url=member.health_url,
             ports=_owned(member, live.get("pid"), held, table),
-            fatal=None if quiet else diagnose(_of_this_start(lines, live), member.symptoms, fatal_only=True),
+            fatal=None if quiet else diagnose(of_this_start(lines, live), member.symptoms, fatal_only=True),
             reason=None if quiet and state == "running" else diagnose(lines, member.symptoms),
             last_line=last_line(lines),
             backend=member.probe.get("backend"),
@@ -209,7 +209,7 @@ def _stat(path: str) -> tuple[t.Any, ...]:
     return (found.st_ino, found.st_size, found.st_mtime)
 
 
-def _of_this_start(lines: list[str], live: t.Mapping[str, t.Any]) -> list[str]:
+def of_this_start(lines: list[str], live: t.Mapping[str, t.Any]) -> list[str]:
     """What the process that runs now has logged: what an earlier one ended with is no fault of it."""
     since = live.get("since")
     return since_start(lines, since) if since and live.get("restarts") and live.get("state") == "running" else lines

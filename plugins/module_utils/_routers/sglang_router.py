@@ -18,7 +18,7 @@ class SglangRouter:
     def list(self, url: str, timeout: float) -> list[Peer]:
         return read(url, timeout)
 
-    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None:
+    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None:  # noqa: ARG002
         """The model is not told: the router asks the worker. `bootstrap_port` must be a number, and decode has none."""
         body: dict[str, t.Any] = {"url": peer["url"], "worker_type": peer["role"]}
         bootstrap = (peer.get("ports") or {}).get("bootstrap")
@@ -32,7 +32,7 @@ class SglangRouter:
         path = quote(peer["id"], safe="")
         call("DELETE", f"{url.rstrip('/')}/workers/{path}", None, timeout, f"Removing {peer['url']} from the router")
 
-    def same_model(self, peer: Peer, model: str) -> bool:
+    def same_model(self, peer: Peer, model: str) -> bool:  # noqa: ARG002
         return True
 
 

@@ -26,7 +26,8 @@ class VllmRouter:
             call("POST", f"{url.rstrip('/')}/workers", body, timeout, doing)
         except RegistryError as exc:
             if "specific add_prefill_server" in str(exc):
-                text = f"{doing}: this router takes no members while it runs. Start it with --enable-igw, or set router.membership: restart."
+                hint = "Start it with --enable-igw, or set router.membership: restart"
+                text = f"{doing}: this router takes no members while it runs. {hint}."
                 raise RegistryError(text, missing=True) from exc
             raise
 

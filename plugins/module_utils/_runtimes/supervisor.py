@@ -113,18 +113,20 @@ class Supervisor:
         }
         if program and live["state"] == "running":
             live["since"] = float(program["start"])
-        elif marked and live["state"] in ("missing", "exited"):
-            first = min(marked, key=lambda p: p.start)
-            live.update(state="running", pid=first.pid, since=first.since)
-            live["why"] = (
-                f"{len(marked)} processes of it run without supervision: their supervisord, or the member's first process, is gone"
-            )
-        elif program:
+            return live
+        main = next((p for p in marked if starts and p.pid == starts[-1][0]), None)
+        if main:
+            live["state"], live["pid"], live["since"] = "running", main.pid, main.since
+            live["why"] = "it runs without supervision: supervisord did not start it, or has ended since"
+            return live
+        if program:
             self._explain(live, program, len(starts))
         else:
             live["why"] = (
                 "no supervisord runs, so nothing runs it" if programs is None else "supervisord does not know it"
             )
+        if marked:
+            live["why"] += f"; {len(marked)} processes that it started are left"
         return live
 
     def _explain(self, live: Live, program: dict[str, t.Any], starts: int) -> None:
@@ -132,32 +134,34 @@ class Supervisor:
         if not program["stop"] and not program["start"]:
             live["why"] = "it has not been started since supervisord was"
             return
-        status = program["exitstatus"]
-        live["exit"] = status
-        how = f"was ended by {self._signal_of(program['name'])}" if status == -1 else f"exited with status {status}"
-        times = f", started {starts} times" if starts > 1 else ""
+        if live["state"] == "restarting" and not live["label"].get("restart", True):
+            live["state"] = "exited"  # supervisord gives it up in its next round
+        live["exit"], how = self._end_of(program["name"])
+        live["why"] = how + (f", started {starts} times" if starts > 1 else "")
         if live["state"] == "restarting":
-            live["why"] = f"{how}{times}; supervisord starts it again"
+            live["why"] += "; supervisord starts it again"
         elif program["statename"] == "STOPPED":
-            live["why"] = f"was stopped by hand, {how}{times}"
-        else:
-            live["why"] = f"{how}{times}"
+            live["why"] = f"it was stopped by hand, {live['why']}"
         if program["spawnerr"] and "too quickly" not in program["spawnerr"]:
             live["why"] += f" ({program['spawnerr']})"
         last = self.logs(live["label"]["group"], live["label"]["member"], 1)
         if last:
             live["why"] += f"; its log ends with: {last[0][:200]}"
 
-    def _signal_of(self, name: str) -> str:
-        """The signal that ended a member last. Supervisord tells it in its log only."""
+    def _end_of(self, name: str) -> tuple[int | None, str]:
+        """(exit status, in words) of a member's last end. Of signals and of early ends supervisord tells in its log only."""
         try:
             lines = logs.tail(os.path.join(self.directory, "supervisord.log"), 64).lines
         except PdError:
-            return "a signal"
-        found = [m[1] for m in (re.search(rf" exited: {re.escape(name)} \(terminated by (\w+)", line) for line in lines) if m]
+            lines = []
+        pattern = re.compile(rf" (?:exited|stopped): {re.escape(name)} \((?:exit status (\d+)|terminated by (\w+))")
+        found = [m for m in map(pattern.search, lines) if m]
         if not found:
-            return "a signal"
-        return found[-1] + (" (out of memory? see dmesg)" if found[-1] == "SIGKILL" else "")
+            return None, "it ended"
+        status, signal = found[-1].groups()
+        if status is not None:
+            return int(status), f"exited with status {status}"
+        return None, f"was ended by {signal}" + (" (out of memory? see dmesg)" if signal == "SIGKILL" else "")
 
     def _starts(self, group: str, member: str) -> list[tuple[int, float]]:
         """(pid, epoch) of each time the member was started."""
@@ -394,7 +398,7 @@ class Supervisor:
         env.setdefault("HOME", os.path.expanduser("~"))
         with tempfile.TemporaryFile(dir=self.directory) as output:
             try:
-                done = subprocess.run(
+                done = subprocess.run(  # pylint: disable=ansible-bad-function
                     argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", env=env,
                     start_new_session=True, close_fds=True, umask=0o077, timeout=START_WAIT, check=False,
                 )  # fmt: skip

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Waiting for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from .. import _runtimes
+from .._core.readiness import Memory
+from .._core.symptom import Symptom, cut, diagnose
+from .._engines.vllm_symptoms import SYMPTOMS as VLLM
+from .._probes.logs import TAIL_LINES
+from .._probes.symptoms import SYMPTOMS as GENERIC
+from .._probes.watch import Watch, Watched, of_this_start
+from .._routers.symptoms import SYMPTOMS as ROUTER
+from .._runtimes.state import State
+from . import lock
+
+ENGINE_SYMPTOMS: dict[str, tuple[Symptom, ...]] = {"vLLM": VLLM}
+LONGEST_SLICE = 30
+
+
+@dataclass
+class Request:
+    """One slice of a wait. `members` are {id, role, probe, label} of the plan; `memory` is what the slice before returned."""
+
+    group: str
+    runtime: str
+    members: t.Sequence[t.Mapping[str, t.Any]]
+    seconds: int
+    memory: t.Mapping[str, t.Any] = field(default_factory=dict)
+    holder: t.Mapping[str, t.Any] | None = None
+    supervisord: str | None = None
+
+
+def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
+    """What the log of a member can show: what its own program says first, then what any program may say."""
+    if role == "router":
+        return (*ROUTER, *GENERIC)
+    return (*ENGINE_SYMPTOMS.get(backend or "", ()), *GENERIC)
+
+
+def wait(request: Request, state: State) -> dict[str, t.Any]:
+    """Look at the members until something changes, or the slice is over."""
+    if request.holder:
+        hold(state, request.group, request.holder)
+    runtime = _runtimes.runtime(request.runtime, state, request.supervisord)
+    members = [
+        Watched(
+            m["id"],
+            m["role"],
+            m["probe"],
+            m.get("label") or {},
+            symptoms_of(m["role"], m["probe"].get("backend")),
+            Memory.of(request.memory.get(m["id"])),
+        )
+        for m in request.members
+    ]
+    wanted = {m.id for m in members}
+
+    def live() -> dict[str, t.Mapping[str, t.Any]]:
+        return {one["label"]["member"]: one for one in runtime.members() if one["label"]["member"] in wanted}
+
+    def read(member: str) -> list[str]:
+        return runtime.logs(request.group, member, TAIL_LINES)
+
+    found = Watch(members, live, read).until(min(LONGEST_SLICE, max(1, request.seconds)))
+    return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}
+
+
+def hold(state: State, group: str, holder: t.Mapping[str, t.Any]) -> None:
+    """Renew the group's lock, if this run has it: a wait may take longer than a lock lives."""
+    with state.lock():
+        record = state.record(group)
+        if record and lock.same(record.get("lock"), holder):
+            state.write_record(group, {**record, "lock": lock.taken(record["lock"], holder, group, time.time())})
+
+
+def doomed(live: t.Mapping[str, t.Any], lines: list[str]) -> str:
+    """Why a member that runs and does not answer never will, by what it has logged since its start; empty when nothing says so.
+
+    Such a process lives for ever (an engine whose side channel could not be opened, an API server without its engine): to a plan it must
+    count as down, or no deploy would ever replace it."""
+    label = live["label"]
+    found = diagnose(of_this_start(lines, live), symptoms_of(label["role"], label.get("backend")), fatal_only=True)
+    return f"{found.symptom.meaning}: {cut(found.line)}" if found and found.symptom else ""

@@ -1,0 +1,122 @@
+"""The documentation and the code say the same: every finding, every key, every placeholder."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+
+import pytest
+from ansible_collections.inferops.pd.plugins.module_utils._core import mode, pairing, placeholders, spec
+
+from builders import ROOT
+
+DOCS = os.path.join(ROOT, "docs")
+# Codes that are put together from parts: the expression in the code, and what comes of it.
+COMPOSED = {
+    "'pairing-' + factor.option.replace('_', '-')": [
+        "pairing-" + factor.option.replace("_", "-") for factor in pairing.TEXT_FACTORS
+    ],
+    "f'pairing-engine-{what}'": ["pairing-engine-image", "pairing-engine-version"],
+}
+
+
+def text(name: str) -> str:
+    with open(os.path.join(DOCS, name), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def sources():
+    for root, _folders, files in os.walk(os.path.join(ROOT, "plugins")):
+        for name in (f for f in files if f.endswith(".py")):
+            with open(os.path.join(root, name), encoding="utf-8") as handle:
+                yield ast.parse(handle.read())
+
+
+def codes_in_code() -> set[str]:
+    """The first argument of every findings.error(...), findings.warning(...); `unverified` has one code for all factors."""
+    found: set[str] = set()
+    for tree in sources():
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if not isinstance(call.func, ast.Attribute) or not ast.unparse(call.func.value).endswith("findings"):
+                continue
+            if call.func.attr == "unverified":
+                found.add("pairing-unverified")
+            elif call.func.attr in ("error", "warning"):
+                code = call.args[0]
+                found.update([code.value] if isinstance(code, ast.Constant) else COMPOSED[ast.unparse(code)])
+    return found
+
+
+def test_every_code_of_a_finding_has_its_heading_and_every_heading_its_code():
+    headings = re.findall(r"^## (.+)$", text("findings.md"), re.M)
+    assert len(headings) == len(set(headings))
+    assert set(headings) == codes_in_code()
+
+
+def entries(name: str) -> set[str]:
+    """What stands in code in the first column of a table."""
+    cells = re.findall(r"^\| *(`[^|]*?) *\|", text(name), re.M)
+    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [spec.GROUP_KEYS, spec.INHERITED, spec.ENGINE_ROLE_KEYS, spec.ROUTER_KEYS, tuple(f"limits.{k}" for k in spec.LIMITS)],
+    ids=["group", "engine", "engine role", "router", "limits"],
+)
+def test_every_key_of_a_spec_is_explained(keys):
+    assert set(keys) <= entries("spec.md")
+
+
+def test_every_host_variable_is_explained():
+    assert {"pd_address", "pd_kv_interface", "pd_port_range", "pd_gpus", "pd_state_dir", "pd_supervisord"} <= entries("spec.md")
+
+
+def test_every_placeholder_is_explained_and_no_other():
+    told = {word[2:-1] for name in ("spec.md", "modes.md") for word in entries(name) if word.startswith("${")}
+    assert set(placeholders.OF_MEMBER) | set(placeholders.OF_ROLE) <= told
+    bands = ["BAND"]
+    unknown = {name for name in told if not placeholders.known(name.replace("ROLE", "prefill"), bands)}
+    assert unknown == set()
+
+
+def keys_of(schema, prefix: str = "") -> set[str]:
+    """Every key of a mode file, as a path; lists and free names are passed through."""
+    found: set[str] = set()
+    for key, inner in (schema.get("properties") or {}).items():
+        found.add(f"{prefix}{key}")
+        found |= keys_of(inner, f"{prefix}{key}.")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            found |= keys_of(schema[key], prefix)
+    return found
+
+
+def test_every_key_of_a_mode_file_is_explained():
+    with open(os.path.join(ROOT, "pd_modes", "schema.json"), encoding="utf-8") as handle:
+        schema = json.load(handle)
+    told = entries("modes.md")
+    missing = {key for key in keys_of(schema) if key not in told}
+    assert missing == set()
+    assert {f"router.membership.POLICY.{key}" for key in schema["definitions"]["membership"]["properties"]} <= told
+
+
+def test_every_size_that_a_band_may_be_as_wide_as_is_explained():
+    assert all(f"`{width}`" in text("modes.md") for width in mode.WIDTHS)
+
+
+@pytest.mark.parametrize("name", sorted(f for f in os.listdir(DOCS) if f.endswith(".md")))
+def test_links_within_the_documentation_lead_somewhere(name):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text(name)):
+        if "://" in target:
+            continue
+        file, _hash, anchor = target.partition("#")
+        path = os.path.normpath(os.path.join(DOCS, file)) if file else os.path.join(DOCS, name)
+        assert os.path.exists(path), target
+        if anchor:
+            with open(path, encoding="utf-8") as handle:
+                headings = re.findall(r"^#+ (.+)$", handle.read(), re.M)
+            slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+            assert anchor in slugs, target

@@ -1,0 +1,936 @@
+"""The plan: what a run would do, decided once. Each test deploys a group on a fleet in memory, changes something, and plans again."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from builders import ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, only, spec
+
+TWO = {"gpus": 2}
+
+
+def two_hosts(prefill: int = 2, decode: int = 1, **changes):
+    """Prefill on h1 and h2, decode on h3, the router on h4."""
+    return spec(
+        prefill={"hosts": "h1:h2", "replicas": prefill, **changes.pop("prefill_", {})},
+        decode={"hosts": "h3", "replicas": decode, **changes.pop("decode_", {})},
+        router={"hosts": "h4", **changes.pop("router_", {})},
+        **changes,
+    )
+
+
+def fleet(**more) -> Fleet:
+    return Fleet(**{"h1": TWO, "h2": TWO, "h3": {"gpus": 4}, "h4": {}}, **more)
+
+
+def deployed(raw=None, **more) -> Fleet:
+    made = fleet(**more)
+    made.deploy(raw or two_hosts())
+    return made
+
+
+ALL = ["demo-decode-0", "demo-prefill-0", "demo-prefill-1", "demo-router-0"]
+EDITED = {"decode_": {"extra_args": ["--max-num-seqs=64"]}}
+
+# -- a new group ------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_group_starts_all_engines_then_the_router_then_the_endpoint():
+    made = fleet().plan(two_hosts())
+    assert made.errors == []
+    assert made.steps() == [
+        ("start", "create", "demo-prefill-0"),
+        ("start", "create", "demo-prefill-1"),
+        ("start", "create", "demo-decode-0"),
+        ("router", "create", "demo-router-0"),
+        ("register", "register", "demo-router-0"),
+        ("endpoint", "write", None),
+    ]
+    assert (made.plan["generation"], made.plan["pending"], made.plan["changed"]) == (1, False, True)
+
+
+def test_each_member_has_its_own_addresses_and_ports():
+    made = fleet().plan(two_hosts())
+    part = made.part("demo-prefill-1")
+    member = made.members["demo-prefill-1"]
+    assert (member["url"], member["kv_address"]) == ("http://10.0.0.2:40001", "10.1.0.2")
+    assert part["env"]["VLLM_NIXL_SIDE_CHANNEL_HOST"] == "10.1.0.2"
+    assert part["env"]["VLLM_NIXL_SIDE_CHANNEL_PORT"] == "40000"
+    assert "--host=10.0.0.2" in part["argv"]
+    assert "--port=40001" in part["argv"]
+    assert not [text for text in [*part["argv"], *part["env"].values()] if "${" in text]
+
+
+def test_the_router_needs_no_kv_interface():
+    made = Fleet(h1=TWO, h2={"kv_interface": {"error": "two candidates: eth1, eth2"}}).plan(spec(router={"hosts": "h2"}))
+    assert made.errors == []
+    assert made.members["demo-router-0"]["kv_address"] is None
+
+
+def test_rdma_devices_stand_before_the_interface():
+    """A netdev name alone would keep UCX off RDMA."""
+    kv = {"names": ["eth2"], "address": "10.1.0.1", "rdma_devices": ["mlx5_0:1"]}
+    made = Fleet(h1={"gpus": 2, "kv_interface": kv}).plan(spec())
+    assert made.part("demo-decode-0")["env"]["UCX_NET_DEVICES"] == "mlx5_0:1,eth2"
+
+
+def test_an_ipv6_address_is_bracketed_in_urls_and_bare_in_flags():
+    kv = {"names": ["eth1"], "address": "fd00::1", "rdma_devices": []}
+    made = Fleet(h1={"gpus": 2, "address": "2001:db8::1", "kv_interface": kv}).plan(spec())
+    assert made.members["demo-router-0"]["url"] == "http://[2001:db8::1]:8000"
+    assert "--host=2001:db8::1" in made.part("demo-prefill-0")["argv"]
+
+
+def test_no_proxy_names_every_address_of_the_group():
+    env = fleet().plan(two_hosts()).part("demo-router-0")["env"]
+    assert env["NO_PROXY"] == env["no_proxy"]
+    for number in range(1, 5):
+        assert f"10.0.0.{number}" in env["NO_PROXY"].split(",")
+
+
+def test_no_proxy_of_a_large_group_names_networks():
+    hosts = {f"h{i}": {"gpus": 2} for i in range(1, 41)}
+    pattern = ":".join(hosts)
+    made = Fleet(**hosts).plan(
+        spec(prefill={"hosts": pattern, "replicas": 40}, decode={"hosts": pattern, "replicas": 40})
+    )
+    assert made.part("demo-router-0")["env"]["NO_PROXY"] == "localhost,127.0.0.1,10.0.0.0/24,10.1.0.0/24"
+
+
+def test_peers_are_prefills_first_each_by_address_and_port():
+    peers = fleet().plan(two_hosts(decode=2)).router["peers"]
+    assert [(p["role"], p["url"]) for p in peers] == [
+        ("prefill", "http://10.0.0.1:40001"),
+        ("prefill", "http://10.0.0.2:40001"),
+        ("decode", "http://10.0.0.3:40001"),
+        ("decode", "http://10.0.0.3:40003"),
+    ]
+
+
+def test_a_plan_is_json():
+    made = fleet().plan(two_hosts())
+    assert json.loads(json.dumps(made.plan)) == made.plan
+
+
+def test_the_slice_of_each_host():
+    hosts = fleet().plan(two_hosts()).plan["hosts"]
+    assert {name: part["create"] for name, part in hosts.items()} == {
+        "h1": ["demo-prefill-0"],
+        "h2": ["demo-prefill-1"],
+        "h3": ["demo-decode-0"],
+        "h4": ["demo-router-0"],
+    }
+    assert all(part["present"] == part["create"] and part["absent"] == [] for part in hosts.values())
+    assert all(part["observed"] for part in hosts.values())
+
+
+def test_a_probe_knows_what_the_member_must_listen_on():
+    probe = fleet().plan(two_hosts()).members["demo-prefill-0"]["probe"]
+    assert (probe["url"], probe["health"], probe["limit"]) == ("http://10.0.0.1:40001", "/health", 1800)
+    assert probe["listening"] == [{"name": "http", "port": 40001}, {"name": "kv_side_channel", "port": 40000}]
+
+
+# -- what each host must have -----------------------------------------------------------------------------------------
+
+HOST_ERRORS = {
+    "model-missing": {"models": {MODEL: {"exists": False}}},
+    "executable-missing": {"executables": {ROUTER: {"exists": True}}},
+    "runtime-missing": {"runtimes": {"supervisor": {"available": False, "why": "supervisord is not installed"}}},
+    "kv-interface": {"kv_interface": {"error": "two candidates: eth1, eth2"}},
+}
+
+
+@pytest.mark.parametrize("code", HOST_ERRORS)
+def test_what_a_host_lacks_is_told_with_its_name(code):
+    made = fleet()
+    made.facts["h2"].update(HOST_ERRORS[code])
+    found = only(made.plan(two_hosts()).findings.errors, code)
+    assert found.host == "h2"
+    assert "h2" in found.message
+    assert found.hint
+
+
+def test_a_host_without_an_address():
+    made = fleet()
+    made.facts["h2"]["address"] = None
+    assert "no-address" in made.plan(two_hosts()).errors
+
+
+def test_two_versions_of_a_model():
+    made = fleet()
+    made.facts["h3"]["models"] = {MODEL: {"exists": True, "fingerprint": "other"}}
+    found = only(made.plan(two_hosts()).findings.errors, "model-differs")
+    assert "abc123 on h1, h2" in found.message
+    assert "other on h3" in found.message
+
+
+def test_two_versions_of_the_engine():
+    """The handshake covers the engine's version, which the hosts know even where the spec does not say it."""
+    made = fleet()
+    made.facts["h3"]["executables"] = {ENGINE: {"exists": True, "version": "0.31.0"}}
+    found = only(made.plan(two_hosts()).findings.errors, "pairing-engine-version")
+    assert "0.31.0" in found.message
+    assert "0.32.0" in found.message
+
+
+@pytest.mark.xfail(reason="GPU models are not compared yet")
+def test_two_models_of_gpus():
+    made = fleet()
+    made.facts["h3"]["gpus"] = [{"id": f"G{i}", "model": "A100", "vendor": "nvidia"} for i in range(4)]
+    assert made.plan(two_hosts()).errors == ["gpu-models-differ"]
+
+
+def test_loopback_will_do_on_one_host():
+    lo = {"names": ["lo"], "address": "127.0.0.1", "rdma_devices": []}
+    assert Fleet(h1={"gpus": 2, "kv_interface": lo}).plan(spec()).errors == []
+
+
+LO = {"names": ["lo"], "address": "127.0.0.1", "rdma_devices": []}
+
+
+def test_loopback_will_not_do_on_several():
+    made = Fleet(h1={"gpus": 1, "kv_interface": LO}, h2=TWO).plan(spec(decode={"hosts": "h2"}))
+    assert only(made.findings, "kv-interface").host == "h1"
+
+
+def test_loopback_will_not_do_for_a_member_that_joins_others_elsewhere():
+    made = Fleet(h1=TWO, h2={"gpus": 1, "kv_interface": LO})
+    made.deploy(spec())
+    raw = spec(prefill={"hosts": "h2:h1", "replicas": 2})
+    assert only(made.plan(raw).findings, "kv-interface").host == "h2"
+
+
+# -- the same again ---------------------------------------------------------------------------------------------------
+
+
+def test_an_unchanged_spec_changes_nothing():
+    made = deployed().plan(two_hosts())
+    assert made.codes == []
+    assert (made.plan["changed"], made.plan["steps"], made.router["step"]) == (False, [], "none")
+    assert made.plan["diff"] == []
+    assert all(part["create"] == [] and part["absent"] == [] for part in made.plan["hosts"].values())
+
+
+@pytest.mark.parametrize(
+    "router", [{"membership": "dynamic"}, {"membership": "restart"}, {"command": ["/opt/router"]}], ids=str
+)
+def test_an_unchanged_spec_changes_nothing_under_any_membership(router):
+    raw = two_hosts(router_=router)
+    assert deployed(raw).plan(raw).plan["changed"] is False
+
+
+def test_counts_as_text_are_the_same_counts():
+    assert deployed(two_hosts(prefill=2)).plan(two_hosts(prefill="2")).plan["changed"] is False
+
+
+def test_a_plan_is_a_function_of_what_goes_in():
+    made = deployed()
+    assert made.plan(two_hosts(**EDITED)).plan == made.plan(two_hosts(**EDITED)).plan
+
+
+# -- counts -----------------------------------------------------------------------------------------------------------
+
+
+def test_more_replicas_add_members_and_leave_the_others_alone():
+    made = deployed().plan(two_hosts(prefill=3, decode=2))
+    assert made.errors == []
+    assert made.who("create") == ["demo-decode-1", "demo-prefill-2"]
+    assert made.plan["generation"] == 1
+    assert made.router["step"] == "register"
+    assert sorted(peer["url"] for peer in made.router["add"]) == ["http://10.0.0.1:40003", "http://10.0.0.3:40003"]
+    assert not [name for part in made.plan["hosts"].values() for name in part["absent"]]
+
+
+def test_deploy_does_not_lower_a_count_unasked():
+    made = deployed().plan(two_hosts(prefill=1))
+    assert made.steps() == []
+    found = only(made.findings, "count-differs-from-inventory")
+    assert found.severity == "warning"
+    assert "prefill: 2 replicas, the inventory says 1" in found.message
+    assert "pd_allow_scale_down" in found.hint
+
+
+def test_deploy_lowers_a_count_when_told():
+    made = deployed().plan(two_hosts(prefill=1), allow_scale_down=True)
+    assert made.steps() == [
+        ("leave", "deregister", "demo-router-0"),
+        ("stop", "remove", "demo-prefill-1"),
+        ("endpoint", "write", None),
+    ]
+    assert made.router["remove"] == ["http://10.0.0.2:40001"]
+
+
+def test_the_member_that_does_not_answer_leaves_first():
+    group = deployed()
+    group.live("demo-prefill-0")["ready"] = False
+    assert group.plan(two_hosts(prefill=1), allow_scale_down=True).who("remove") == ["demo-prefill-0"]
+
+
+def test_scale_asks_for_counts_and_says_that_the_inventory_has_others():
+    made = deployed().plan(two_hosts(), "scale", counts={"prefill": 3})
+    assert made.who("create") == ["demo-prefill-2"]
+    assert made.plan["desired"] == {"prefill": 3, "decode": 1}
+    assert only(made.findings, "count-differs-from-inventory").roles == ("prefill",)
+
+
+def test_scale_to_the_counts_that_run_changes_nothing():
+    assert deployed().plan(two_hosts(), "scale", counts={"prefill": 2, "decode": 1}).plan["changed"] is False
+
+
+def test_scale_of_one_role_leaves_the_other_as_it_was_scaled_before():
+    group = deployed()
+    group.deploy(two_hosts(), action="scale", counts={"decode": 2})
+    made = group.plan(two_hosts(), "scale", counts={"prefill": 1})
+    assert made.plan["desired"] == {"prefill": 1, "decode": 2}
+    assert made.who("remove") == ["demo-prefill-1"]
+
+
+def test_a_scaled_group_stays_scaled_when_deployed_again():
+    group = deployed()
+    group.deploy(two_hosts(), action="scale", counts={"prefill": 3})
+    made = group.plan(two_hosts())
+    assert made.steps() == []
+    assert made.plan["desired"]["prefill"] == 3
+
+
+def test_a_scaled_group_stays_scaled_when_one_of_its_members_is_down():
+    """A crash is no permission to lower the count: that takes pd_allow_scale_down."""
+    group = deployed()
+    group.deploy(two_hosts(), action="scale", counts={"prefill": 3})
+    group.kill("demo-prefill-2")
+    made = group.plan(two_hosts())
+    assert made.plan["desired"]["prefill"] == 3
+    assert made.who("replace") == ["demo-prefill-2"]
+
+
+def test_scaling_does_not_make_a_member_of_an_index_that_is_still_there():
+    group = deployed(two_hosts(prefill=3))
+    group.forget("demo-prefill-1")
+    made = group.plan(two_hosts(prefill=4))
+    assert made.who("create") == ["demo-prefill-1", "demo-prefill-3"]
+
+
+# -- pending configuration --------------------------------------------------------------------------------------------
+
+
+def test_an_edited_spec_restarts_nothing_and_is_shown():
+    made = deployed().plan(two_hosts(**EDITED))
+    assert (made.plan["pending"], made.steps(), made.errors) == (True, [], [])
+    found = only(made.findings, "pending-configuration")
+    assert found.severity == "warning"
+    assert "decode args: --max-num-seqs=64 added" in found.message
+    assert "inferops.pd.restart -e pd_group=demo" in found.hint
+    assert "~ decode args: --max-num-seqs=64 added" in made.text
+
+
+def test_editing_back_clears_it():
+    group = deployed()
+    group.deploy(two_hosts(**EDITED))
+    made = group.plan(two_hosts())
+    assert (made.plan["pending"], made.plan["changed"], made.codes) == (False, False, [])
+
+
+def test_members_that_run_keep_what_they_were_started_as():
+    group = deployed()
+    old = group.plan(two_hosts()).plan["revision"]
+    made = group.plan(two_hosts(**EDITED))
+    assert {member["revision"] for member in made.plan["members"]} == {old}
+    assert made.plan["revision"] != old
+    assert made.plan["record"]["revision"] == old
+
+
+def test_pending_refuses_growth():
+    made = deployed().plan(two_hosts(prefill=3, **EDITED))
+    found = only(made.findings.errors, "pending-no-growth")
+    assert found.roles == ("prefill",)
+    assert "1 more" in found.message
+    assert made.who("create") == []
+
+
+def test_pending_applies_a_lower_count():
+    made = deployed().plan(two_hosts(**EDITED), "scale", counts={"prefill": 1})
+    assert made.errors == []
+    assert made.who("remove") == ["demo-prefill-1"]
+
+
+def test_pending_does_not_replace_what_is_lost():
+    group = deployed()
+    group.kill("demo-prefill-1")
+    made = group.plan(two_hosts(**EDITED))
+    assert made.errors == []
+    assert made.who("replace") == []
+    found = only(made.findings, "member-not-replaced")
+    assert "demo-prefill-1 is down (exit code 137)" in found.message
+
+
+def test_pending_does_not_replace_a_lost_router_and_says_so():
+    group = deployed()
+    group.kill("demo-router-0")
+    made = group.plan(two_hosts(**EDITED))
+    assert made.who("replace") == made.who("create") == []
+    assert "demo-router-0" in only(made.findings, "member-not-replaced").message
+
+
+def test_pending_does_not_rebuild_a_router_of_restart_membership():
+    """It would be built from the new spec, in front of members of the old one."""
+    router = {"router_": {"membership": "restart"}}
+    group = deployed(two_hosts(**router))
+    group.kill("demo-prefill-1")
+    made = group.plan(two_hosts(**router, **EDITED))
+    assert made.router["step"] == "none"
+    assert made.steps() == []
+
+
+def test_pending_still_registers_at_a_router_of_dynamic_membership():
+    group = deployed()
+    group.live("demo-router-0")["registered"] = []
+    assert group.plan(two_hosts(**EDITED)).router["step"] == "register"
+
+
+def test_another_spelling_that_is_pending_says_what_is_different():
+    group = deployed(two_hosts(decode_={"extra_args": ["--seed=1 --max-num-seqs=64"]}))
+    made = group.plan(two_hosts(decode_={"extra_args": ["--max-num-seqs 64", "--seed 1"]}))
+    if made.plan["pending"]:
+        assert "~ decode" in made.text
+
+
+def test_an_upgrade_of_the_recipe_alone_is_told_as_such():
+    old, new = mode("own"), mode("own", role_arguments={"decode": ["--new-flag"]})
+    raw = two_hosts(mode="own")
+    group = deployed(raw, modes=[old])
+    group.modes = (new,)
+    found = only(group.plan(raw).findings, "pending-configuration")
+    assert "the recipe has changed with the collection" in found.message
+    assert "decode args: --new-flag=(set) added" in found.message
+
+
+def test_a_group_of_which_nothing_runs_forms_on_the_current_spec():
+    group = deployed()
+    group.kill(*ALL)
+    made = group.plan(two_hosts(**EDITED))
+    assert (made.plan["pending"], made.plan["generation"]) == (False, 2)
+    assert made.who("replace") == ALL
+
+
+# -- restart and remove -----------------------------------------------------------------------------------------------
+
+
+def test_a_restart_stops_everything_before_it_starts_anything():
+    made = deployed().plan(two_hosts(**EDITED), "restart")
+    assert made.errors == []
+    phases = [phase for phase, do, _member in made.steps() if do != "write"]
+    assert phases == ["router_stop", "stop", "stop", "stop", "start", "start", "start", "router", "register"]
+    assert made.who("remove") == made.who("create") == ALL
+    assert (made.plan["generation"], made.plan["pending"]) == (2, False)
+    assert "~ decode args: --max-num-seqs=64 added" in made.text
+
+
+def test_a_restart_of_an_unchanged_group_restarts_it():
+    made = deployed().plan(two_hosts(), "restart")
+    assert made.plan["changed"] is True
+    assert made.who("create") == ALL
+
+
+def test_after_a_restart_nothing_is_pending():
+    group = deployed()
+    group.deploy(two_hosts(**EDITED), action="restart")
+    assert group.plan(two_hosts(**EDITED)).plan["changed"] is False
+    assert {m["label"]["generation"] for f in group.facts.values() for m in f["members"]} == {2}
+
+
+def test_a_restart_starts_the_count_that_pending_has_refused():
+    group = deployed()
+    made = group.plan(two_hosts(prefill=3, **EDITED), "restart")
+    assert made.plan["desired"]["prefill"] == 3
+    assert made.who("create") == [*ALL[:3], "demo-prefill-2", "demo-router-0"]
+
+
+def test_a_restart_keeps_a_scaled_count():
+    group = deployed()
+    group.deploy(two_hosts(), action="scale", counts={"prefill": 3})
+    assert group.plan(two_hosts(), "restart").plan["desired"]["prefill"] == 3
+
+
+def test_the_endpoint_is_deregistered_first_on_restart_and_remove():
+    """Clients must not be sent to a router that is about to go."""
+    for action in ("restart", "remove"):
+        phases = [phase for phase, _do, _member in deployed().plan(two_hosts(), action).steps()]
+        assert phases.index("endpoint") < phases.index("router_stop"), action
+
+
+def test_remove_stops_the_router_and_then_the_engines():
+    made = deployed().plan(two_hosts(), "remove")
+    assert made.errors == []
+    stopped = [member for _phase, do, member in made.steps() if do == "remove" and member]
+    assert stopped[0] == "demo-router-0"
+    assert sorted(stopped) == ALL
+    assert made.plan["members"] == []
+    assert made.router["step"] == "none"
+
+
+def test_remove_of_what_is_not_there_changes_nothing():
+    assert fleet().plan(two_hosts(), "remove").plan["changed"] is False
+
+
+def test_remove_takes_dead_members_and_left_over_records_along():
+    group = deployed()
+    group.kill("demo-prefill-0")
+    assert sorted(group.plan(two_hosts(), "remove").plan["hosts"]["h1"]["absent"]) == ["demo-prefill-0"]
+    for member in ALL:
+        group.forget(member)
+    made = group.plan(two_hosts(), "remove")
+    assert sorted(made.plan["hosts"]) == ["h1", "h2", "h3", "h4"]
+    assert made.plan["changed"] is True
+
+
+def test_a_removed_group_can_be_deployed_again():
+    group = deployed()
+    group.apply(group.plan(two_hosts(), "remove"))
+    assert group.plan(two_hosts()).who("create") == ALL
+
+
+# -- members that are down --------------------------------------------------------------------------------------------
+
+
+def test_a_dead_member_is_replaced_at_its_place():
+    group = deployed()
+    before = group.plan(two_hosts()).places()
+    group.kill("demo-prefill-1")
+    made = group.plan(two_hosts())
+    assert made.steps() == [("start", "replace", "demo-prefill-1"), ("endpoint", "write", None)]
+    assert made.places() == before
+    assert made.plan["generation"] == 1
+    assert made.router["step"] == "none"
+
+
+def test_a_dead_member_keeps_its_ports_and_gpus_although_lower_ones_are_free():
+    group = Fleet(h1={"gpus": 4})
+    group.deploy(spec(prefill={"replicas": 3}))
+    before = group.plan(spec(prefill={"replicas": 3})).places()["demo-prefill-2"]
+    group.forget("demo-prefill-0")
+    group.kill("demo-prefill-2")
+    assert group.plan(spec(prefill={"replicas": 3})).places()["demo-prefill-2"] == before
+
+
+def test_a_dead_member_gets_other_ports_when_a_stranger_has_taken_its_own():
+    group = deployed()
+    group.kill("demo-prefill-1")
+    group.facts["h2"]["ports"]["used"] = [{"port": 40001, "command": "nginx", "pid": 7}]
+    made = group.plan(two_hosts())
+    assert made.errors == []
+    assert made.part("demo-prefill-1")["port"] != 40001
+    assert made.router["step"] == "register"
+
+
+def test_a_dead_member_moves_when_its_host_has_left_the_pattern():
+    group = deployed(two_hosts(prefill=1))
+    group.kill("demo-prefill-0")
+    made = group.plan(two_hosts(prefill=1, prefill_={"hosts": "h2"}))
+    assert made.part("demo-prefill-0")["host"] == "h2"
+    assert made.plan["hosts"]["h1"]["absent"] == ["demo-prefill-0"]
+    assert made.plan["hosts"]["h2"]["create"] == ["demo-prefill-0"]
+
+
+def test_a_member_that_restarts_by_itself_is_left_alone():
+    group = deployed()
+    group.live("demo-prefill-1").update(state="restarting", ready=False)
+    made = group.plan(two_hosts())
+    assert made.plan["changed"] is False
+    assert {do for _phase, do, _member in made.steps()} <= {"wait"}
+
+
+def test_a_member_whose_label_is_gone_is_created_again():
+    group = deployed()
+    group.forget("demo-decode-0")
+    assert group.plan(two_hosts()).who("create") == ["demo-decode-0"]
+
+
+def test_a_dead_router_is_replaced_and_learns_its_peers():
+    group = deployed()
+    group.kill("demo-router-0")
+    made = group.plan(two_hosts())
+    assert [step[:2] for step in made.steps()] == [("router", "replace"), ("register", "register"), ("endpoint", "write")]
+    assert len(made.router["add"]) == 3
+
+
+def test_two_routers_become_one():
+    group = deployed()
+    second = json.loads(json.dumps(group.live("demo-router-0")))
+    second["label"].update(member="demo-router-1", index=1, port=8001)
+    group.facts["h4"]["members"].append(second)
+    assert group.plan(two_hosts()).who("remove") == ["demo-router-1"]
+
+
+# -- hosts that do not answer -----------------------------------------------------------------------------------------
+
+
+def silent(*hosts: str, raw=None) -> Fleet:
+    group = deployed(raw)
+    group.silent = set(hosts)
+    return group
+
+
+def test_a_member_on_a_silent_host_is_unknown_and_not_lost():
+    made = silent("h2").plan(two_hosts())
+    assert made.errors == []
+    assert made.plan["unknown"] == ["demo-prefill-1"]
+    assert made.who("create") == made.who("replace") == made.who("remove") == []
+    found = only(made.findings, "host-unreachable")
+    assert found.severity == "warning"
+    assert "h2 did not answer and may still run demo-prefill-1" in found.message
+    assert "pd_lost_hosts=h2" in found.hint
+
+
+def test_a_member_on_a_silent_host_stays_at_the_router():
+    """That Ansible cannot reach a host does not mean that the router cannot."""
+    made = silent("h2").plan(two_hosts())
+    assert made.router["remove"] == []
+    assert made.who("deregister") == []
+
+
+def test_the_record_keeps_what_is_unknown():
+    record = silent("h2").plan(two_hosts()).plan["record"]
+    assert sorted(member["id"] for member in record["members"]) == ALL
+
+
+@pytest.mark.parametrize("action", ["restart", "remove"])
+@pytest.mark.parametrize("host", ["h2", "h4"])
+def test_a_silent_host_refuses_what_stops_the_group(action, host):
+    made = silent(host).plan(two_hosts(), action)
+    found = only(made.findings.errors, "host-unreachable")
+    assert "nothing was stopped" in found.message
+    assert f"pd_lost_hosts={host}" in found.hint
+
+
+def test_with_a_silent_host_nothing_dead_is_replaced():
+    group = silent("h2")
+    group.kill("demo-prefill-0")
+    made = group.plan(two_hosts())
+    assert made.who("replace") == []
+    assert "a part of the group is out of reach" in only(made.findings, "member-not-replaced").message
+
+
+def test_with_a_silent_host_more_replicas_are_not_forgotten_silently():
+    made = silent("h2").plan(two_hosts(prefill=3))
+    if not made.who("create"):
+        told = " ".join(f.message for f in made.findings.items)
+        assert "1 more" in told
+
+
+def test_a_lower_count_never_takes_a_live_member_for_an_unknown_one():
+    made = silent("h2").plan(two_hosts(), "scale", counts={"prefill": 1})
+    assert made.who("remove") == []
+    assert "demo-prefill-0" in made.members
+
+
+def test_a_scaled_group_loses_no_live_member_while_a_host_is_silent():
+    group = deployed(two_hosts(prefill=1))
+    group.deploy(two_hosts(prefill=1), action="scale", counts={"prefill": 2})
+    group.silent = {"h2"}
+    made = group.plan(two_hosts(prefill=1))
+    assert made.who("remove") == []
+    assert made.plan["desired"]["prefill"] == 2
+
+
+def test_a_lost_host_is_replaced_elsewhere_and_deregistered():
+    group = deployed()
+    group.silent = {"h2"}
+    made = group.plan(two_hosts(), lost=["h2"])
+    assert made.errors == []
+    assert made.plan["unknown"] == []
+    assert made.part("demo-prefill-1")["host"] == "h1"
+    assert made.router["remove"] == ["http://10.0.0.2:40001"]
+    assert [peer["url"] for peer in made.router["add"]] == ["http://10.0.0.1:40003"]
+
+
+def test_a_restart_goes_on_without_a_lost_host():
+    made = silent("h2").plan(two_hosts(), "restart", lost=["h2"])
+    assert made.errors == []
+    assert {member["parts"][0]["host"] for member in made.plan["members"]} == {"h1", "h3", "h4"}
+
+
+def test_a_lost_host_that_comes_back_gives_its_member_up():
+    group = deployed()
+    group.silent = {"h2"}
+    group.deploy(two_hosts(), lost=["h2"])
+    group.silent = set()
+    made = group.plan(two_hosts())
+    assert made.plan["hosts"]["h2"]["absent"] == ["demo-prefill-1"]
+    assert made.plan["hosts"]["h1"]["absent"] == []
+    assert [member["parts"][0]["host"] for member in made.plan["members"] if member["role"] == "prefill"] == ["h1", "h1"]
+
+
+def test_a_host_that_left_the_inventory_is_known_from_the_record():
+    group = deployed()
+    del group.facts["h2"]
+    made = group.plan(two_hosts(prefill_={"hosts": "h1"}))
+    assert made.plan["unknown"] == ["demo-prefill-1"]
+    assert "h2" in only(made.findings, "host-unreachable").message
+
+
+# -- what runs is not what the spec says ------------------------------------------------------------------------------
+
+
+def test_a_new_member_must_be_the_engine_that_the_others_are():
+    group = deployed()
+    group.facts["h1"]["executables"][ENGINE]["version"] = "0.33.0"
+    found = only(group.plan(two_hosts(prefill=3)).findings.errors, "identity-moved")
+    assert found.host == "h1"
+    assert "another engine (0.33.0) than the members that serve (0.32.0)" in found.message
+
+
+def test_a_new_member_must_have_the_model_that_the_others_have():
+    group = deployed()
+    group.facts["h1"]["models"][MODEL]["fingerprint"] = "new"
+    assert "another model (new)" in only(group.plan(two_hosts(prefill=3)).findings, "identity-moved").message
+
+
+def test_a_restart_may_change_the_engine():
+    group = deployed()
+    for facts in group.facts.values():
+        facts["executables"][ENGINE]["version"] = "0.33.0"
+    assert group.plan(two_hosts(), "restart").errors == []
+
+
+# -- lines pasted back ------------------------------------------------------------------------------------------------
+
+
+def test_a_port_pasted_back_from_the_plan_is_nothing():
+    assert fleet().plan(two_hosts(prefill=1, prefill_={"extra_args": ["--port=40001"]})).codes == []
+
+
+def test_a_port_that_is_not_the_members_own_is_refused():
+    made = fleet().plan(two_hosts(prefill=1, prefill_={"extra_args": ["--port=40055"]}))
+    assert "'40055'" in only(made.findings, "owned-flag").message
+
+
+def test_an_address_that_is_not_the_members_own_is_refused():
+    made = fleet().plan(two_hosts(decode_={"extra_args": ["--host=10.0.0.99"]}))
+    assert only(made.findings, "owned-flag").roles == ("decode",)
+
+
+# -- the router and its peers -----------------------------------------------------------------------------------------
+
+RESTART = {"router_": {"membership": "restart"}}
+
+
+def router_step(change, **asked):
+    """What a router of restart membership does after `change`."""
+    group = deployed(two_hosts(**RESTART))
+    change(group)
+    counts = asked.pop("counts", None)
+    if counts:
+        return group.plan(two_hosts(**RESTART), "scale", counts=counts)
+    return group.plan(two_hosts(**RESTART, **asked))
+
+
+def test_restart_membership_has_its_peers_on_the_command_line():
+    argv = fleet().plan(two_hosts(**RESTART)).part("demo-router-0")["argv"]
+    assert argv[-6:] == [
+        "--prefill",
+        "http://10.0.0.1:40001",
+        "--prefill",
+        "http://10.0.0.2:40001",
+        "--decode",
+        "http://10.0.0.3:40001",
+    ]
+
+
+def test_restart_membership_without_a_change():
+    assert router_step(lambda group: None).router["step"] == "none"
+
+
+def test_restart_membership_when_a_peer_leaves_replaces_the_router_before_the_peer_stops():
+    made = router_step(lambda group: None, counts={"prefill": 1})
+    assert made.steps()[:2] == [("leave", "replace", "demo-router-0"), ("stop", "remove", "demo-prefill-1")]
+    assert "http://10.0.0.2:40001" not in made.part("demo-router-0")["argv"]
+
+
+def test_restart_membership_when_a_peer_comes_replaces_the_router_after_it_has_started():
+    made = router_step(lambda group: None, counts={"prefill": 3})
+    assert [step[:2] for step in made.steps()] == [("start", "create"), ("router", "replace"), ("endpoint", "write")]
+
+
+def test_restart_membership_when_a_peer_is_replaced_at_the_same_address():
+    made = router_step(lambda group: group.kill("demo-prefill-1"))
+    assert made.router["step"] == "replace"
+    assert made.who("replace") == ["demo-prefill-1", "demo-router-0"]
+
+
+def test_restart_membership_of_a_router_without_a_snapshot():
+    made = router_step(lambda group: group.live("demo-router-0")["label"].pop("peers"))
+    assert made.router["step"] == "replace"
+    assert "no snapshot" in made.router["why"]
+
+
+def test_restart_membership_never_builds_a_router_without_peers_of_a_role():
+    """An empty list of prefills or decodes is a router that answers nothing: wait instead."""
+
+    def lose_decode(group):
+        group.kill("demo-decode-0")
+        group.silent = {"h2"}  # so that nothing is replaced
+
+    assert router_step(lose_decode).router["step"] == "none"
+
+
+def test_restart_membership_after_the_replacement_has_nothing_left_to_do():
+    group = deployed(two_hosts(**RESTART))
+    group.deploy(two_hosts(**RESTART), action="scale", counts={"prefill": 3})
+    assert group.plan(two_hosts(**RESTART)).router["step"] == "none"
+
+
+def test_dynamic_membership_registers_what_is_missing_and_removes_what_is_extra():
+    group = deployed()
+    group.live("demo-router-0")["registered"] = [{"url": "http://10.0.0.1:40001"}, {"url": "http://10.9.9.9:1"}]
+    made = group.plan(two_hosts())
+    assert made.router["step"] == "register"
+    assert made.router["remove"] == ["http://10.9.9.9:1"]
+    assert sorted(p["url"] for p in made.router["add"]) == ["http://10.0.0.2:40001", "http://10.0.0.3:40001"]
+    assert made.plan["changed"] is True
+
+
+def test_dynamic_membership_with_a_registry_that_cannot_be_read_registers_all():
+    group = deployed()
+    group.live("demo-router-0")["registered"] = None
+    made = group.plan(two_hosts())
+    assert (made.router["step"], len(made.router["add"])) == ("register", 3)
+    assert "could not be read" in made.router["why"]
+
+
+def test_dynamic_membership_takes_the_leaving_member_out_before_it_stops():
+    made = deployed().plan(two_hosts(), "scale", counts={"prefill": 1})
+    phases = [phase for phase, _do, _member in made.steps()]
+    assert phases == ["leave", "stop", "endpoint"]
+
+
+def test_manual_membership_leaves_the_peers_to_the_operator():
+    raw = two_hosts(router_={"command": ["/opt/router"]})
+    group = deployed(raw)
+    made = group.plan(raw, "scale", counts={"prefill": 3})
+    assert made.router["step"] == "operator"
+    assert "yours" in made.router["why"] or "operator" in made.router["why"]
+    assert made.who("register") == []
+    assert group.plan(raw).router["step"] == "none"
+
+
+def test_peers_of_a_mode_may_use_every_placeholder_of_a_peer():
+    from builders import nixl_mode
+
+    router = nixl_mode()["router"]
+    router["membership"]["restart"]["peers"] = {
+        "prefill": ["--prefill", "${peer.address}:${peer.port}", "${peer.ports.kv_side_channel}"],
+        "decode": ["--decode=${peer.url}"],
+    }
+    own = mode("own", router=router)
+    made = fleet(modes=[own]).plan(two_hosts(mode="own", **RESTART))
+    assert made.part("demo-router-0")["argv"][-7:] == [
+        "--prefill",
+        "10.0.0.1:40001",
+        "40000",
+        "--prefill",
+        "10.0.0.2:40001",
+        "40000",
+        "--decode=http://10.0.0.3:40001",
+    ]
+
+
+# -- secrets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["deploy", "restart"])
+def test_no_secret_is_in_a_plan_a_record_or_a_diff(action):
+    raw = two_hosts(engine={"secrets": {"HF_TOKEN": "hf_very_secret"}})
+    made = deployed(raw).plan(raw, action)
+    new = fleet().plan(raw)
+    for whole in (made.plan, new.plan, made.findings.to_plain()):
+        assert "hf_very_secret" not in json.dumps(whole)
+    assert new.part("demo-prefill-0")["secrets"] == ["HF_TOKEN"]
+    assert "env HF_TOKEN=(secret)" in new.text
+
+
+# -- the diff, as a person reads it -----------------------------------------------------------------------------------
+
+GOLDEN = os.path.join(UNIT, "golden")
+
+
+def golden(name: str, text: str) -> None:
+    """`text` is what golden/NAME.txt says. PD_GOLDEN=rewrite writes the files anew, for review."""
+    path = os.path.join(GOLDEN, f"{name}.txt")
+    if os.environ.get("PD_GOLDEN") == "rewrite":
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(text)
+    with open(path, encoding="utf-8") as handle:
+        assert text == handle.read(), f"the diff has changed; if it is meant: PD_GOLDEN=rewrite pytest {__file__}"
+
+
+EXAMPLE = {
+    "served_model_name": "qwen3-32b",
+    "engine": {
+        "executable": ENGINE,
+        "args": ["--max-model-len=32768", "--gpu-memory-utilization 0.9"],
+        "env": {"UCX_TLS": "rc,tcp"},
+        "secrets": {"HF_TOKEN": "hf_very_secret"},
+    },
+    "prefill": {"hosts": "gpu1:gpu2", "replicas": 2, "gpus": 4},
+    "decode": {"hosts": "gpu2:gpu3", "gpus": 8, "extra_args": ["--max-num-seqs 256"]},
+    "router": {"hosts": "edge", "port": 8000},
+}
+
+
+def example(**changes):
+    return spec(**{**EXAMPLE, **changes})
+
+
+def example_fleet() -> Fleet:
+    rdma = {"rdma_devices": ["mlx5_0:1"], "names": ["eth2"]}
+    hosts = {
+        name: {"gpus": 8, "kv_interface": {**rdma, "address": f"10.1.0.{n}"}}
+        for n, name in enumerate(("gpu1", "gpu2", "gpu3"), 1)
+    }
+    return Fleet(name="qwen3-32b", **hosts, edge={})
+
+
+def example_deployed() -> Fleet:
+    made = example_fleet()
+    made.deploy(example())
+    return made
+
+
+MORE_SEQUENCES = {**EXAMPLE["decode"], "extra_args": ["--max-num-seqs 512"]}
+
+
+def test_golden_deploy():
+    golden("deploy", example_fleet().plan(example()).text)
+
+
+def test_golden_deploy_with_restart_membership():
+    golden("deploy-restart-membership", example_fleet().plan(example(router={**EXAMPLE["router"], "membership": "restart"})).text)
+
+
+def test_golden_pending():
+    golden("pending", example_deployed().plan(example(decode=MORE_SEQUENCES)).text)
+
+
+def test_golden_restart():
+    golden("restart", example_deployed().plan(example(decode=MORE_SEQUENCES), "restart").text)
+
+
+def test_golden_scale_up():
+    golden("scale-up", example_deployed().plan(example(), "scale", counts={"prefill": 3}).text)
+
+
+def test_golden_scale_down():
+    golden("scale-down", example_deployed().plan(example(), "scale", counts={"prefill": 1}).text)
+
+
+def test_golden_replace():
+    made = example_deployed()
+    made.kill(f"{made.name}-prefill-1")
+    golden("replace", made.plan(example()).text)
+
+
+def test_golden_remove():
+    golden("remove", example_deployed().plan(example(), "remove").text)

@@ -1,0 +1,101 @@
+"""The record: what is kept of a group on every host of it, and what it is good for."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.inferops.pd.plugins.module_utils._core import diff, record
+
+from builders import Fleet, judge, spec
+
+HOSTS = {"h1": {"gpus": 4}}
+
+
+def test_a_record_says_what_runs_where():
+    noted = Fleet(**HOSTS).plan(spec()).plan["record"]
+    assert (noted["group"], noted["generation"], noted["desired"]) == ("demo", 1, {"prefill": 1, "decode": 1})
+    assert [(m["id"], m["host"], m["url"]) for m in noted["members"]] == [
+        ("demo-prefill-0", "h1", "http://10.0.0.1:40001"),
+        ("demo-decode-0", "h1", "http://10.0.0.1:40003"),
+        ("demo-router-0", "h1", "http://10.0.0.1:8000"),
+    ]
+    assert noted["endpoint"] == {"url": "http://10.0.0.1:8000", "served_model_name": "demo", "registered": False}
+    assert json.loads(json.dumps(noted)) == noted
+
+
+def test_the_serial_grows_with_every_plan_and_alone_makes_no_difference():
+    fleet = Fleet(**HOSTS)
+    fleet.deploy(spec())
+    before = fleet.facts["h1"]["records"]["demo"]
+    after = fleet.plan(spec()).plan["record"]
+    assert after["serial"] == before["serial"] + 1
+    assert not record.differs(after, before)
+
+
+def test_the_newest_record_counts():
+    """A host that was away keeps an old one."""
+    fleet = Fleet(h1={"gpus": 4}, h2={"gpus": 4})
+    raw = spec(prefill={"hosts": "h1"}, decode={"hosts": "h2"})
+    fleet.deploy(raw)
+    fleet.silent = {"h2"}
+    stale = json.loads(json.dumps(fleet.facts["h2"]["records"]["demo"]))
+    fleet.silent = set()
+    fleet.deploy(raw, action="scale", counts={"prefill": 2})
+    fleet.facts["h2"]["records"]["demo"] = stale
+    assert fleet.plan(raw).plan["desired"]["prefill"] == 2
+
+
+def test_another_endpoint_is_a_change_of_the_record_alone():
+    fleet = Fleet(**HOSTS)
+    fleet.deploy(spec())
+    made = fleet.plan(spec(endpoint={"external_url": "https://llm.example"}))
+    assert (made.plan["pending"], made.plan["steps"], made.plan["changed"]) == (False, [], True)
+    assert made.plan["endpoint"]["url"] == "https://llm.example"
+
+
+def test_the_same_spec_but_for_counts_and_places():
+    one = {"spec": judge(spec()).group.to_plain()}
+    assert record.same_spec(one, judge(spec(prefill={"replicas": 3, "hosts": "h7"})).group)
+    assert not record.same_spec(one, judge(spec(prefill={"env": {"A": "1"}})).group)
+
+
+def test_a_snapshot_of_peers_is_what_a_router_was_started_with():
+    peers = Fleet(**HOSTS).plan(spec()).router["peers"]
+    assert record.snapshot(peers)[0] == {
+        "member": "demo-prefill-0",
+        "role": "prefill",
+        "url": "http://10.0.0.1:40001",
+        "ports": {"kv_side_channel": {"base": 40000, "count": 1}},
+    }
+
+
+# -- differences as a person reads them -------------------------------------------------------------------------------
+
+
+def lines(before, after) -> list[str]:
+    masks = [judge(raw).template.masked() for raw in (before, after)]
+    return diff.of_templates(*masks)
+
+
+def test_one_line_for_each_thing_that_differs():
+    before = spec(decode={"extra_args": ["--max-num-seqs 4"], "env": {"A": "1", "B": "1"}})
+    after = spec(decode={"extra_args": ["--max-num-seqs=8", "--enforce-eager"], "env": {"B": "2", "C": "3"}})
+    assert lines(before, after) == [
+        "decode args: --max-num-seqs=4 -> 8",
+        "decode args: --enforce-eager=(set) added",
+        "decode env: A=1 removed",
+        "decode env: B=1 -> 2",
+        "decode env: C=3 added",
+    ]
+
+
+def test_the_model_the_image_and_the_membership():
+    assert lines(spec(), spec(model="/models/other"))[0] == (
+        "decode args: command=/opt/vllm/bin/vllm serve /models/m -> /opt/vllm/bin/vllm serve /models/other"
+    )
+    assert "decode image: null -> e@sha256:1" in lines(spec(), spec(engine={"image": "e@sha256:1"}))
+    assert lines(spec(), spec(router={"membership": "restart"}))[0] == "policy: dynamic -> restart"
+
+
+def test_nothing_where_nothing_differs():
+    assert lines(spec(), spec(prefill={"replicas": 4})) == []
