@@ -16,6 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 import yaml
+
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
 from ansible_collections.inferops.pd.plugins.module_utils._core import observed, plan, status, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Finding, Findings
@@ -227,9 +228,7 @@ class Fleet:
         lost = more.get("lost", ())
         named = {host for names in patterns.values() for host in names}
         silent = sorted(named - set(self.hosts()) - set(lost))
-        request = plan.Request(
-            verdict.group, verdict.template, self.hosts(), patterns, action, silent=silent, **more
-        )
+        request = plan.Request(verdict.group, verdict.template, self.hosts(), patterns, action, silent=silent, **more)
         return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
 
     def removal(self, name: str | None = None, lost: t.Sequence[str] = ()) -> Made:
@@ -243,9 +242,7 @@ class Fleet:
         if raw is None:
             return status.of_group(self.name, None, None, self.hosts(), silent)
         verdict = judge(raw, *self.modes, name=self.name)
-        return status.of_group(
-            self.name, verdict.group, verdict.template, self.hosts(), silent, verdict.findings.items
-        )
+        return status.of_group(self.name, verdict.group, verdict.template, self.hosts(), silent, verdict.findings.items)
 
     # -- doing --
 

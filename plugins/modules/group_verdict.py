@@ -98,11 +98,6 @@ ready_members:
   returned: always
   type: list
   elements: str
-ready_members:
-  description: The same as one list.
-  returned: always
-  type: list
-  elements: str
 failed_members:
   description: Why each other member is not ready, by id, with its host, what to do, and the path of its log.
   returned: always

@@ -45,7 +45,7 @@ def real_group(**changes: t.Any) -> dict[str, t.Any]:
         "roles": {
             "prefill": {"hosts": "node", "gpus": 0},
             "decode": {"hosts": "node", "gpus": 0},
-            "router": {"hosts": "node", "port": 43100, "executable": str(DEMO / "engine/bin/vllm-router")},
+            "router": {"hosts": "node", "port": 28190, "executable": str(DEMO / "engine/bin/vllm-router")},
         },
         "limits": {"start": 300, "drain": 20},
     }
@@ -57,6 +57,6 @@ def real_group(**changes: t.Any) -> dict[str, t.Any]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
     """An inventory with one host, this machine; whatever runs of it is removed at the end."""
     folder = Path(tmp_path_factory.mktemp("site"))
-    made = Site(folder, {"node": {"pd_port_range": "43000-43063"}}, {"real": real_group()})
+    made = Site(folder, {"node": {"pd_port_range": "28100-28163"}}, {"real": real_group()})
     yield made
     made.play("remove", pd_group="real", pd_break_lock="true")

@@ -16,7 +16,7 @@ import pytest
 from support import Site
 
 pytestmark = pytest.mark.e2e
-ROUTER = "http://127.0.0.1:43100"
+ROUTER = "http://127.0.0.1:28190"
 
 
 def ask(prompt: str, tokens: int = 8) -> tuple[int, str]:

@@ -50,23 +50,26 @@ VERSION = "0.32.0"
 BYTES_PER_TOKEN = 1024
 LAYOUT = "ValueError: VLLM_KV_CACHE_LAYOUT=NHD does not satisfy every supported set; valid layouts: ['LBHNC']"
 WORDS = [
-    "lorem",
-    "ipsum",
-    "dolor",
-    "sit",
-    "amet",
-    "sed",
-    "do",
-    "ut",
-    "labore",
-    "et",
-    "magna",
-    "aliqua",
-    "enim",
-    "ad",
-    "minim",
-    "veniam",
-    "quis",
+    *("lorem", "ipsum", "dolor", "sit", "amet", "sed", "do", "ut", "labore"),
+    *("et", "magna", "aliqua", "enim", "ad", "minim", "veniam", "quis"),
+]
+
+COUNTERS = [
+    *(
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+    ),
+    *(
+        "nixl_bytes_transferred_sum",
+        "nixl_bytes_transferred_count",
+        "nixl_xfer_time_seconds_sum",
+        "nixl_xfer_time_seconds_count",
+    ),
+    *("nixl_num_failed_transfers_total", "nixl_num_failed_notifications_total", "nixl_num_kv_expired_reqs_total"),
+    "external_prefix_cache_hits_total",
 ]
 
 
@@ -88,10 +91,7 @@ class Metrics:
         self.values: dict[tuple[str, str], float] = {}
         for source in ("local_compute", "local_cache_hit", "external_kv_transfer"):
             self.add("vllm:prompt_tokens_by_source_total", 0, source=source)
-        for name in ("prompt_tokens_total", "generation_tokens_total", "num_requests_running", "num_requests_waiting", "kv_cache_usage_perc",
-                     "nixl_bytes_transferred_sum", "nixl_bytes_transferred_count", "nixl_xfer_time_seconds_sum", "nixl_xfer_time_seconds_count",
-                     "nixl_num_failed_transfers_total", "nixl_num_failed_notifications_total", "nixl_num_kv_expired_reqs_total",
-                     "external_prefix_cache_hits_total"):  # fmt: skip
+        for name in COUNTERS:
             self.add(f"vllm:{name}", 0)
 
     def add(self, name: str, value: float, **labels: str) -> None:
@@ -195,7 +195,8 @@ class Engine:
         prompt = prompt if isinstance(prompt, str) else json.dumps(prompt)
         tokens = max(1, len(prompt) // 4)
         if tokens + 1 > self.args.max_model_len:
-            text = f"This model's maximum context length is {self.args.max_model_len} tokens. However, your prompt contains at least {tokens} input tokens."
+            text = f"This model's maximum context length is {self.args.max_model_len} tokens. "
+            text += f"However, your prompt contains at least {tokens} input tokens."
             return 400, error(text, "BadRequestError", 400)
         if "http500" in self.fails:
             log("ERROR", "serving.py:300", "EngineGenerateError: request failed", "APIServer")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from builders import cases
+
 from ansible_collections.inferops.pd.plugins.module_utils._core.arguments import (
     Arguments,
     is_flag,
@@ -13,8 +15,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.arguments import
 )
 from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._engines import vllm
-
-from builders import cases
 
 
 @pytest.mark.parametrize("row", cases("arguments"))

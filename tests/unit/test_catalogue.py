@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from builders import mode
+
 from ansible_collections.inferops.pd.plugins.module_utils._core.catalogue import describe
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
-
-from builders import mode
 
 NIXL = mode("nixl", vendors=["nvidia"], preferred=True)
 MOONCAKE = mode("mooncake", vendors=["nvidia"], preferred=False)

@@ -6,10 +6,10 @@ import os
 
 import pytest
 import yaml
+from builders import ROOT, codes, judge, nixl_mode, spec
+
 from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import BUILT_IN, load_modes
-
-from builders import ROOT, codes, judge, nixl_mode, spec
 
 TEMPLATE = nixl_mode()
 
@@ -107,11 +107,21 @@ BAD = {
         ["environment.all.A", "${ports.bootstrap}"],
     ),
     "a width that is no size": (
-        own(bands={"kv_side_channel": {"roles": ["prefill", "decode"], "width": "cards"}, "prometheus": TEMPLATE["bands"]["prometheus"]}),
+        own(
+            bands={
+                "kv_side_channel": {"roles": ["prefill", "decode"], "width": "cards"},
+                "prometheus": TEMPLATE["bands"]["prometheus"],
+            }
+        ),
         ["bands.kv_side_channel.width", "'cards'", "data_parallel_size"],
     ),
     "a width below nothing": (
-        own(bands={"kv_side_channel": {"roles": ["prefill", "decode"], "width": -1}, "prometheus": TEMPLATE["bands"]["prometheus"]}),
+        own(
+            bands={
+                "kv_side_channel": {"roles": ["prefill", "decode"], "width": -1},
+                "prometheus": TEMPLATE["bands"]["prometheus"],
+            }
+        ),
         ["bands.kv_side_channel.width"],
     ),
     "a membership that is not described": (

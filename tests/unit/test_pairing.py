@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from builders import cases, check_findings, codes, judge, mode, only, spec, spec_of
 
 

@@ -192,7 +192,7 @@ def test_too_few_gpus_are_told_host_by_host():
 def test_too_few_ports_are_told_with_the_arithmetic():
     fleet = Fleet(h1={"gpus": 8, "ports": "40000-40005"})
     made = fleet.plan(wide(2, 2, hosts="h1", router={"port": 8000}))
-    found = [f for f in made.findings.errors if f.roles == ("decode",)][0]
+    found = next(f for f in made.findings.errors if f.roles == ("decode",))
     assert found.code == "port-range-too-small"
     assert "1 of 2 new members fit; each takes 1 GPUs and 2 ports (1 HTTP, 1 kv_side_channel)" in found.message
     assert "0 of 6 ports free in 40000-40005" in found.message

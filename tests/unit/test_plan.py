@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
-
-from builders import ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, only, spec
+from builders import ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, nixl_mode, only, spec
 
 TWO = {"gpus": 2}
 
@@ -23,7 +23,7 @@ def two_hosts(prefill: int = 2, decode: int = 1, **changes):
 
 
 def fleet(**more) -> Fleet:
-    return Fleet(**{"h1": TWO, "h2": TWO, "h3": {"gpus": 4}, "h4": {}}, **more)
+    return Fleet(h1=TWO, h2=TWO, h3={"gpus": 4}, h4={}, **more)
 
 
 def deployed(raw=None, **more) -> Fleet:
@@ -65,7 +65,9 @@ def test_each_member_has_its_own_addresses_and_ports():
 
 
 def test_the_router_needs_no_kv_interface():
-    made = Fleet(h1=TWO, h2={"kv_interface": {"error": "two candidates: eth1, eth2"}}).plan(spec(router={"hosts": "h2"}))
+    made = Fleet(h1=TWO, h2={"kv_interface": {"error": "two candidates: eth1, eth2"}}).plan(
+        spec(router={"hosts": "h2"})
+    )
     assert made.errors == []
     assert made.members["demo-router-0"]["kv_address"] is None
 
@@ -151,6 +153,14 @@ def test_what_a_host_lacks_is_told_with_its_name(code):
     assert found.host == "h2"
     assert "h2" in found.message
     assert found.hint
+
+
+def test_ports_that_the_kernel_may_give_to_a_client_are_a_warning():
+    made = fleet()
+    made.facts["h2"]["ports"].update(exposed=64, ephemeral=[32768, 60999])
+    found = only(made.plan(two_hosts()).findings, "ports-ephemeral")
+    assert (found.severity, found.host) == ("warning", "h2")
+    assert "ip_local_reserved_ports=40000-40063" in found.hint
 
 
 def test_a_host_without_an_address():
@@ -552,7 +562,11 @@ def test_a_dead_router_is_replaced_and_learns_its_peers():
     group = deployed()
     group.kill("demo-router-0")
     made = group.plan(two_hosts())
-    assert [step[:2] for step in made.steps()] == [("router", "replace"), ("register", "register"), ("endpoint", "write")]
+    assert [step[:2] for step in made.steps()] == [
+        ("router", "replace"),
+        ("register", "register"),
+        ("endpoint", "write"),
+    ]
     assert len(made.router["add"]) == 3
 
 
@@ -660,7 +674,10 @@ def test_a_lost_host_that_comes_back_gives_its_member_up():
     made = group.plan(two_hosts())
     assert made.plan["hosts"]["h2"]["absent"] == ["demo-prefill-1"]
     assert made.plan["hosts"]["h1"]["absent"] == []
-    assert [member["parts"][0]["host"] for member in made.plan["members"] if member["role"] == "prefill"] == ["h1", "h1"]
+    assert [member["parts"][0]["host"] for member in made.plan["members"] if member["role"] == "prefill"] == [
+        "h1",
+        "h1",
+    ]
 
 
 def test_a_host_that_left_the_inventory_is_known_from_the_record():
@@ -817,8 +834,6 @@ def test_manual_membership_leaves_the_peers_to_the_operator():
 
 
 def test_peers_of_a_mode_may_use_every_placeholder_of_a_peer():
-    from builders import nixl_mode
-
     router = nixl_mode()["router"]
     router["membership"]["restart"]["peers"] = {
         "prefill": ["--prefill", "${peer.address}:${peer.port}", "${peer.ports.kv_side_channel}"],
@@ -857,7 +872,10 @@ GOLDEN = os.path.join(UNIT, "golden")
 
 
 def golden(name: str, text: str) -> None:
-    """`text` is what golden/NAME.txt says. PD_GOLDEN=rewrite writes the files anew, for review."""
+    """`text` is what golden/NAME.txt says, revisions aside. PD_GOLDEN=rewrite writes the files anew, for review."""
+    revisions = dict.fromkeys(re.findall(r"\b[0-9a-f]{16}\b", text))
+    for number, found in enumerate(revisions, 1):
+        text = text.replace(found, f"REVISION-{number}")
     path = os.path.join(GOLDEN, f"{name}.txt")
     if os.environ.get("PD_GOLDEN") == "rewrite":
         with open(path, "w", encoding="utf-8") as handle:
@@ -907,7 +925,10 @@ def test_golden_deploy():
 
 
 def test_golden_deploy_with_restart_membership():
-    golden("deploy-restart-membership", example_fleet().plan(example(router={**EXAMPLE["router"], "membership": "restart"})).text)
+    golden(
+        "deploy-restart-membership",
+        example_fleet().plan(example(router={**EXAMPLE["router"], "membership": "restart"})).text,
+    )
 
 
 def test_golden_pending():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import diff, record
-
 from builders import Fleet, judge, spec
+
+from ansible_collections.inferops.pd.plugins.module_utils._core import diff, record
 
 HOSTS = {"h1": {"gpus": 4}}
 

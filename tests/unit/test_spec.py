@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from builders import ENGINE, ROUTER, cases, check_findings, codes, judge, only, spec, spec_of
+
 from ansible_collections.inferops.pd.plugins.module_utils._core import spec as core
 from ansible_collections.inferops.pd.plugins.module_utils._core.finding import as_text
 from ansible_collections.inferops.pd.plugins.module_utils._core.validate import below
-
-from builders import ENGINE, ROUTER, cases, check_findings, codes, judge, only, spec, spec_of
 
 
 @pytest.mark.parametrize("row", [*cases("spec"), *cases("rules")])

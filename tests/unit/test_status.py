@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.inferops.pd.plugins.module_utils._core import status
-
 from builders import Fleet, spec
+
+from ansible_collections.inferops.pd.plugins.module_utils._core import status
 
 TWO = {"gpus": 2}
 RAW = spec(prefill={"hosts": "h1:h2", "replicas": 2}, decode={"hosts": "h3"}, router={"hosts": "h4"})
@@ -32,7 +32,11 @@ def test_pending_before_anything_runs():
 
 def test_running_when_each_role_has_a_ready_member_and_the_endpoint_is_registered():
     state = fleet().status(RAW)
-    assert (state["state"], state["message"], marks(state)) == ("running", "", {"pairing_remote": marks(state)["pairing_remote"]})
+    assert (state["state"], state["message"], marks(state)) == (
+        "running",
+        "",
+        {"pairing_remote": marks(state)["pairing_remote"]},
+    )
     assert state["roles"]["prefill"] == {"desired": 2, "ready": 2, "running": 2, "down": 0, "draining": 0, "unknown": 0}
     assert state["endpoint"]["url"] == "http://10.0.0.4:8000"
 

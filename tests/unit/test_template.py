@@ -6,10 +6,10 @@ import dataclasses
 import json
 
 import pytest
+from builders import cases, check_findings, judge, mode, nixl_mode, revision, spec, spec_of
+
 from ansible_collections.inferops.pd.plugins.module_utils._core import placeholders
 from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
-
-from builders import cases, check_findings, judge, mode, nixl_mode, revision, spec, spec_of
 
 
 @pytest.mark.parametrize("row", [*cases("connector"), *cases("owned"), *cases("placeholders")])
@@ -31,12 +31,15 @@ def flags(argv, flag: str) -> list[str]:
 
 
 def test_an_engines_command_line():
+    connector = (
+        '{"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_load_failure_policy":"fail",'
+        '"kv_connector_extra_config":{"kv_lease_duration":60}}'
+    )
     assert list(template("prefill", prefill={"gpus": 2}, decode={"gpus": 2}).argv) == [
         "/opt/vllm/bin/vllm",
         "serve",
         "/models/m",
-        '--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_load_failure_policy":"fail",'
-        '"kv_connector_extra_config":{"kv_lease_duration":60}}',
+        f"--kv-transfer-config={connector}",
         "--tensor-parallel-size=2",
         "--max-model-len=32768",
         "--host=${member.address}",
@@ -135,14 +138,18 @@ def test_a_side_channel_port_for_each_data_parallel_rank():
 @pytest.mark.parametrize(("asked", "width"), [("data_parallel_size", 4), ("tensor_parallel_size", 2), (3, 3)])
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 def test_the_width_of_a_band_is_a_number_or_a_size(asked, width, role):
-    own = mode("own", bands={**nixl_mode()["bands"], "kv_side_channel": {"roles": ["prefill", "decode"], "width": asked}})
+    own = mode(
+        "own", bands={**nixl_mode()["bands"], "kv_side_channel": {"roles": ["prefill", "decode"], "width": asked}}
+    )
     engine = {"args": ["-tp 2 -dp 4"]}
     assert template(role, own, mode="own", engine=engine).bands == (("kv_side_channel", width),)
 
 
 @pytest.mark.parametrize("width", ["gpus", "world_size"])
 def test_a_band_as_wide_as_all_devices(width):
-    own = mode("own", bands={**nixl_mode()["bands"], "kv_side_channel": {"roles": ["prefill", "decode"], "width": width}})
+    own = mode(
+        "own", bands={**nixl_mode()["bands"], "kv_side_channel": {"roles": ["prefill", "decode"], "width": width}}
+    )
     assert template("decode", own, mode="own", engine={"args": ["-tp 2 -dp 4"]}).bands == (("kv_side_channel", 8),)
 
 
@@ -200,6 +207,11 @@ def test_an_own_connector_takes_the_place_of_the_recipes_whose_environment_stays
     assert flags(role.argv, "--kv-transfer-config") == ["--kv-transfer-config=" + OWN]
     assert role.env["VLLM_NIXL_SIDE_CHANNEL_PORT"] == "${ports.kv_side_channel}"
     assert role.bands == (("kv_side_channel", 1),)
+
+
+def test_the_engine_gets_one_connector_since_it_reads_every_one():
+    role = template("decode", decode={"extra_args": ["--kv-transfer-config={", "--kv-transfer-config=" + OWN]})
+    assert flags(role.argv, "--kv-transfer-config") == ["--kv-transfer-config=" + OWN]
 
 
 def test_a_connector_pasted_back_after_an_own_one_is_what_the_engine_gets():
@@ -297,7 +309,11 @@ def test_a_revision_holds_no_secret():
 def test_a_placeholder_that_is_a_whole_json_value_keeps_its_type():
     text = placeholders.from_json({"port": "${port}", "host": "${member.address}", "both": "tcp://${member.address}:1"})
     values = {"port": 40001, "member.address": "10.0.0.1"}
-    assert json.loads(placeholders.fill(text, values)) == {"port": 40001, "host": "10.0.0.1", "both": "tcp://10.0.0.1:1"}
+    assert json.loads(placeholders.fill(text, values)) == {
+        "port": 40001,
+        "host": "10.0.0.1",
+        "both": "tcp://10.0.0.1:1",
+    }
 
 
 def test_a_json_value_is_escaped():

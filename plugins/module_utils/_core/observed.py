@@ -20,7 +20,8 @@ ALIVE = ("running", "restarting")
 
 @dataclass(frozen=True)
 class Member:
-    """A member that a host reports: what its labels say, and how it is now. `state` is running, restarting, exited or missing."""
+    """A member that a host reports: what its labels say, and how it is now. `state` is running, restarting, stuck
+    (its process lives and will never serve), exited or missing."""
 
     id: str
     group: str

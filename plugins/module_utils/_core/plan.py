@@ -460,6 +460,7 @@ def _check_hosts(request: Request, seats: t.Mapping[str, Seat], findings: Findin
     for name, roles in roles_on.items():
         host = request.hosts[name]
         _check_runtime(group, host, findings)
+        _check_ephemeral(host, findings)
         for role in sorted(roles):
             _check_executable(request, host, role, findings)
         engines = sorted(roles - {"router"})
@@ -479,6 +480,21 @@ def _check_hosts(request: Request, seats: t.Mapping[str, Seat], findings: Findin
             "model-differs",
             f"model {group.model} is not the same on all hosts: {told}.",
             "Copy one version to all: a pair of two answers wrongly, with 200.",
+        )
+
+
+def _check_ephemeral(host: Host, findings: Findings) -> None:
+    """A client's socket can sit on a member's port: measured, the reconnecting decode of a killed prefill took its side channel port."""
+    ports = host.facts.get("ports") or {}
+    if ports.get("exposed"):
+        span = f"{host.port_low}-{host.port_high}"
+        findings.warning(
+            "ports-ephemeral",
+            f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({'-'.join(map(str, ports.get('ephemeral') or ()))}):"
+            " an outgoing connection can take a member's port while it restarts.",
+            f"Reserve them: sysctl -w net.ipv4.ip_local_reserved_ports={span}, or set pd_port_range below that range.",
+            [],
+            host.name,
         )
 
 

@@ -269,6 +269,9 @@ def _next(name: str, verdict: Verdict, readiness: str, stops: bool) -> list[str]
     running = sorted(i for ids in verdict.ready.values() for i in ids)
     if running:
         lines.append(f"What runs is kept: {', '.join(running)}.")
+    loading = sorted(name for name, found in verdict.failed.items() if found["outcome"] in ("stopped", "late"))
+    if loading:
+        lines.append(f"Not stopped either, and maybe ready later: {', '.join(loading)}.")
     return [
         *lines,
         f"Mend the cause, then {again}: it goes on from here. To free the GPUs instead: -e pd_on_failure=stop.",

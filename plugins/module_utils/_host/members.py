@@ -257,8 +257,8 @@ class Work:
                 self._write_forming()
 
     def _is_there(self, member: t.Mapping[str, t.Any]) -> bool:
-        """Whether this very member runs already: a phase may be carried out twice. A router counts only when this run made it, since its
-        peers may have been replaced at the same addresses."""
+        """Whether this run has made the member already: a phase may be carried out twice. One that runs from before counts for nothing: the
+        plan says create, because it is stuck, or because a router's peers were replaced at the same addresses."""
         live = self.before.get(member["id"])
         if live is None or live["state"] not in observed.ALIVE:
             return False
@@ -266,7 +266,7 @@ class Work:
         same = all(label.get(key) == part["labels"].get(key) for key in ("revision", "generation"))
         if not same or label.get("argv_digest") != argv_digest(part):
             return False
-        return member["role"] != "router" or bool(self.lock and float(label["created"]) >= _epoch(self.lock["since"]))
+        return bool(self.lock and float(label["created"]) >= _epoch(self.lock["since"]))
 
     def _label(self, member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         part, probe = member["parts"][0], member.get("probe") or {}

@@ -17,8 +17,10 @@ from .. import _runtimes
 from .._core import observed
 from .._core.errors import PdError
 from .._probes import executables, gpus, http, model, network, ports
-from .._runtimes.protocol import Live
+from .._probes.logs import TAIL_LINES
+from .._runtimes.protocol import Live, Runtime
 from .._runtimes.state import State
+from .wait import doomed
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -67,7 +69,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
                 **kernel,
                 "exposed": ports.exposed(low, high, kernel),
             },
-            "members": _members(members),
+            "members": _members(members, runtimes),
             "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
             "models": {path: future.result() for path, future in models.items()},
             "executables": {path: executables.facts(path) for path in dict.fromkeys(request.executables)},
@@ -79,7 +81,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         }
 
 
-def _members(members: t.Sequence[Live]) -> list[dict[str, t.Any]]:
+def _members(members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime]) -> list[dict[str, t.Any]]:
     """The members with what they answer, all asked at once."""
     if not members:
         return []
@@ -87,7 +89,10 @@ def _members(members: t.Sequence[Live]) -> list[dict[str, t.Any]]:
         asked: list[tuple[Live, Future[str], Future[list[dict[str, t.Any]] | None]]] = [
             (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
         ]
-        return [_member(live, unready.result(), registered.result()) for live, unready, registered in asked]
+        told = [_member(live, unready.result(), registered.result()) for live, unready, registered in asked]
+    for member in told:
+        _mark_stuck(member, runtimes)
+    return told
 
 
 def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None) -> dict[str, t.Any]:
@@ -97,6 +102,20 @@ def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None)
     if live["label"]["role"] == "router":
         told["registered"] = registered
     return told
+
+
+def _mark_stuck(member: dict[str, t.Any], runtimes: t.Mapping[str, Runtime]) -> None:
+    """A process that lives and will never serve counts as down, so that a plan replaces it."""
+    label = member["label"]
+    runtime = runtimes.get(label.get("runtime") or "")
+    if member["state"] != "running" or member["ready"] or runtime is None:
+        return
+    try:
+        why = doomed(member, runtime.logs(label["group"], label["member"], TAIL_LINES))
+    except PdError:
+        return
+    if why:
+        member |= {"state": "stuck", "why": why}
 
 
 def _unready(live: Live) -> str:

@@ -225,7 +225,7 @@ class Proof:
             if not self.group.exact_text:
                 asked["logprobs"] = 5
         doing = f"Sending a prompt to {whom}"
-        left = max(1.0, min(self.timeout, self.deadline - time.monotonic()))
+        left = self._left(self.timeout)
         try:
             answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.group.headers)
             if not answer.ok:
@@ -245,11 +245,15 @@ class Proof:
             raise Refused(f"{doing}: {answer.asked} answered {answer.status} with no text")
         return found
 
+    def _left(self, most: float) -> float:
+        """Seconds that a call may take: the whole proof has its limit, and each call the request's."""
+        return max(1.0, min(most, self.timeout, self.deadline - time.monotonic()))
+
     def _smallest_context(self, members: t.Collection[str]) -> int | None:
         """The shortest context of the members: a prompt must fit them all."""
         found = []
         for url in (u for role in self.group.urls.values() for name, u in role.items() if name in members):
-            answer = http.get(http.join(url, "/v1/models"), METRICS_TIMEOUT, self.group.headers)
+            answer = http.get(http.join(url, "/v1/models"), self._left(METRICS_TIMEOUT), self.group.headers)
             cards = answer.json().get("data") or [] if answer.ok else []
             found += [int(c["max_model_len"]) for c in cards if isinstance(c, dict) and c.get("max_model_len")]
         return min(found, default=None)
@@ -290,7 +294,7 @@ class Proof:
     def _scrape(self, member: str, url: str) -> metrics.Metrics:
         doing = f"Reading the metrics of {member}"
         try:
-            answer = http.get(http.join(url, "/metrics"), METRICS_TIMEOUT, self.group.headers)
+            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.group.headers)
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
         if not answer.ok:

@@ -73,7 +73,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     symptom(
         "model not found",
         r"(?:Repository|Entry)NotFoundError|(?:is not a local folder|Can't load (?:the )?(?:config|tokenizer|model))"
-        r"|Incorrect path_or_model_id|Repo id must be in the form|does not appear to have a file named|Invalid repository ID or local directory",
+        r"|Incorrect path_or_model_id|Repo id must be in the form"
+        r"|does not appear to have a file named|Invalid repository ID or local directory",
         "the engine does not find the model under the name that it was given",
         "Check the model's path on this host; it must be the same on every host of the group.",
         fatal=True,

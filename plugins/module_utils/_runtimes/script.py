@@ -47,19 +47,34 @@ def parse_env(text: str) -> dict[str, str]:
     return found
 
 
-def render_run(member: str, group: str, directory: str, argv: t.Sequence[str]) -> str:
-    """The script that becomes the member."""
+def render_run(
+    member: str, group: str, directory: str, argv: t.Sequence[str], markers: t.Mapping[str, str] | None = None
+) -> str:
+    """The script that becomes the member. `markers` are the variables by which every process of the member is known: what an earlier start
+    left behind is ended first, since it holds the member's ports (measured: vLLM's engine process outlives a killed API server)."""
     for token in argv:
         if "\0" in token:
             raise HostError(f"Writing the command of {member}", "an argument holds a NUL character", "Remove it.")
     words = " \\\n    ".join(shlex.quote(str(token)) for token in argv)
+    leftover = "".join(
+        f" | xargs -r grep -lzxF {shlex.quote(f'{name}={value}')} 2>/dev/null" for name, value in (markers or {}).items()
+    )
+    sweep = (
+        f"""# What outlived an earlier start of this member holds its ports.
+for left in $(ls -d /proc/[0-9]*/environ{leftover}); do
+    left=${{left#/proc/}} && kill -KILL "${{left%/environ}}" 2>/dev/null && echo "ended process ${{left%/environ}} of an earlier start"
+done
+"""
+        if leftover
+        else ""
+    )
     return f"""#!/bin/sh
 # Member {member} of group {group}, written by the Ansible collection inferops.pd.
 # To start it by hand, stop it first (it holds its ports), then: sh {shlex.quote(os.path.join(directory, "run"))}
 # Edits are lost when the member is created again.
 cd {shlex.quote(directory)} || exit 1
 echo "$(date +%s) $$" >> starts
-. ./env
+{sweep}. ./env
 exec {words}
 """
 

@@ -221,7 +221,13 @@ class Supervisor:
                 write(os.path.join(directory, "env"), script.render_env(env))
                 write(
                     os.path.join(directory, "run"),
-                    script.render_run(name, group, directory, [program, *part["argv"][1:]]),
+                    script.render_run(
+                        name,
+                        group,
+                        directory,
+                        [program, *part["argv"][1:]],
+                        {key: env[key] for key in (processes.MEMBER, processes.STATE)},
+                    ),
                     0o700,
                 )
                 conf = supervisor_conf.render_member(

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proof against stand-in engines that are good, silently wrong, or busy. (Against real engines: tests/e2e.)"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+import urllib.request
+
+import pytest
+from integration import support_runtime as support
+from support import ROOT
+
+from ansible_collections.inferops.pd.plugins.module_utils._probes import http
+from ansible_collections.inferops.pd.plugins.module_utils._probes.proof import Group, Proof
+
+pytestmark = pytest.mark.integration
+COUNTERS = {
+    "role": "decode",
+    "moved": 'vllm:prompt_tokens_by_source{source="external_kv_transfer"}',
+    "recomputed": 'vllm:prompt_tokens_by_source{source="local_compute"}',
+    "bytes": "vllm:nixl_bytes_transferred_sum",
+    "seconds": "vllm:nixl_xfer_time_seconds_sum",
+    "must_not_grow": ["vllm:nixl_num_failed_transfers", "vllm:nixl_num_kv_expired_reqs"],
+}
+
+
+class Engines:
+    """Stand-in engines by name, each with its behaviour."""
+
+    def __init__(self) -> None:
+        self.urls: dict[str, str] = {}
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, name: str, role: str, **env: str) -> None:
+        port, side = support.free_ports(2)
+        config = json.dumps({"kv_role": role}) if role else "{}"
+        argv = [
+            sys.executable,
+            str(ROOT / "tests/standin/engine.py"),
+            "serve",
+            "/m",
+            "--host=127.0.0.1",
+            f"--port={port}",
+        ]
+        argv += ["--served-model-name=tiny", f"--kv-transfer-config={config}"]
+        own = {
+            "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",
+            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side),
+            "STANDIN_LOAD": "0",
+        }
+        process = subprocess.Popen(
+            argv, env={**os.environ, **own, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.processes.append(process)
+        self.urls[name] = f"http://127.0.0.1:{port}"
+        support.wait_for(lambda: self.up(name), 10, f"{name} is ready")
+
+    def up(self, name: str) -> bool:
+        try:
+            return http.get(self.urls[name] + "/health").ok
+        except http.Unanswered:
+            return False
+
+    def plan(self, *names: str, router: str | None = None, **proof: t.Any) -> dict[str, t.Any]:
+        return {
+            "group": "g",
+            "members": [{"id": n, "role": n.partition("-")[0], "url": self.urls[n]} for n in names],
+            "router": {"member": {"url": router}} if router else {},
+            "proof": {"handoff": "kv_transfer_params", "counters": COUNTERS, "exact_text": True, **proof},
+            "endpoint": {"served_model_name": "tiny"},
+        }
+
+    def prove(self, *names: str, timeout: float = 10, **plan: t.Any) -> dict[str, t.Any]:
+        return Proof(Group.of_plan(self.plan(*names, **plan), None), timeout, 60, 64).run()
+
+
+@pytest.fixture(scope="module")
+def engines() -> t.Iterator[Engines]:
+    made = Engines()
+    made.start("prefill-0", "kv_producer")
+    made.start("prefill-plain", "", STANDIN_FAIL="no_kv")
+    made.start("prefill-500", "kv_producer", STANDIN_FAIL="http500")
+    made.start("decode-0", "kv_consumer")
+    made.start("decode-garbage", "kv_consumer", STANDIN_GARBAGE="1")
+    made.start("decode-recompute", "kv_consumer", STANDIN_RECOMPUTE="1")
+    yield made
+    for process in made.processes:
+        process.kill()
+        process.wait(10)
+
+
+def test_a_good_pair(engines: Engines) -> None:
+    found = engines.prove("prefill-0", "decode-0")
+    assert found["good"], found["msg"]
+    pair = found["pairs"][0]
+    assert pair["prompt_tokens"] == pair["transferred_tokens"] > 150
+    assert pair["recomputed_tokens"] == 0
+    assert pair["bytes"] == pair["prompt_tokens"] * 1024
+    assert pair["gb_per_s"] > 0
+    assert pair["text_equal"] is True
+    assert pair["answer"] == pair["alone"] != ""
+
+
+def test_each_run_proves_with_prompts_of_its_own(engines: Engines) -> None:
+    assert (
+        engines.prove("prefill-0", "decode-0")["pairs"][0]["answer"]
+        != engines.prove("prefill-0", "decode-0")["pairs"][0]["answer"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "words"),
+    [
+        ("prefill-0", "decode-recompute", "were transferred"),
+        ("prefill-0", "decode-garbage", "not what prefill alone gives"),
+        ("prefill-plain", "decode-0", "without kv_transfer_params"),
+        ("prefill-500", "decode-0", "answered 500 'Internal server error'"),
+    ],
+)
+def test_a_pair_that_only_looks_good(engines: Engines, prefill: str, decode: str, words: str) -> None:
+    found = engines.prove(prefill, decode, "prefill-0", "decode-0")
+    assert not found["good"]
+    by_pair = {(p["prefill"], p["decode"]): p for p in found["pairs"]}
+    assert words in by_pair[(prefill, decode)]["why"]
+    assert by_pair[("prefill-0", "decode-0")]["good"]
+    assert words in found["msg"]
+
+
+def test_garbage_is_seen_by_its_unlikeliness_where_texts_may_differ(engines: Engines) -> None:
+    found = engines.prove("prefill-0", "decode-garbage", exact_text=False)
+    assert "unlikely" in found["pairs"][0]["why"]
+
+
+def test_a_router_that_leads_requests_past_prefill_is_seen(engines: Engines) -> None:
+    """What answers as router here is a decode member: 200 with the right text, and nothing was transferred."""
+    found = engines.prove("prefill-0", "decode-0", router=engines.urls["decode-0"])
+    assert not found["good"]
+    assert "it answered, but behind it 0 of" in found["router"]["why"]
+    assert found["pairs"][0]["good"]
+
+
+@pytest.mark.parametrize(("through", "good"), [("decode-0", True), ("prefill-0", True)])
+def test_other_traffic_does_not_spoil_it(engines: Engines, through: str, good: bool) -> None:
+    stop = threading.Event()
+
+    def load() -> None:
+        number = 0
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while not stop.is_set():
+            number += 1
+            body = json.dumps({"model": "tiny", "prompt": f"other {number} " * 40, "max_tokens": 2}).encode()
+            request = urllib.request.Request(
+                engines.urls[through] + "/v1/completions", body, {"Content-Type": "application/json"}
+            )
+            opener.open(request, timeout=10).read()
+
+    threads = [threading.Thread(target=load) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        found = engines.prove("prefill-0", "decode-0")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+    assert found["good"] is good, found["msg"]
+    assert found["pairs"][0]["recomputed_tokens"] == 0
+
+
+def test_other_traffic_does_not_hide_a_pair_that_recomputes(engines: Engines) -> None:
+    stop = threading.Event()
+
+    def load() -> None:
+        while not stop.is_set():
+            Proof(Group.of_plan(engines.plan("prefill-0", "decode-recompute"), None), 10, 5, 1).run()
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        assert not engines.prove("prefill-0", "decode-recompute")["good"]
+    finally:
+        stop.set()
+        thread.join(20)
+
+
+def test_the_module(engines: Engines) -> None:
+    plan = engines.plan("prefill-0", "decode-0", "decode-recompute")
+    told = support.module_direct("group_proof", {"plan": plan, "members": ["prefill-0", "decode-0"]})
+    assert told["good"] is True
+    assert told["changed"] is False
+    assert "1 of 1 pairs" in told["msg"]
+    bad = support.module_direct("group_proof", {"plan": plan})
+    assert (bad["failed"], bad["good"]) == (True, False)
+    assert "1 of 2 pairs" in bad["msg"]
+    assert support.module_direct("group_proof", {"plan": plan}, check=True)["skipped"] is True
+    broken = support.module_direct("group_proof", {"plan": {"group": "g"}})
+    assert broken["failed"] is True
+    assert "the plan lacks" in broken["msg"]
+
+
+def test_a_member_that_never_answers_costs_its_deadline_and_no_more(engines: Engines) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engines.urls["decode-silent"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        started = time.monotonic()
+        proof = Proof(Group.of_plan(engines.plan("prefill-0", "decode-silent"), None), 1, 3, 64)
+        found = proof.run()
+    assert not found["good"]
+    assert "no answer within" in found["msg"]
+    assert time.monotonic() - started < 25
