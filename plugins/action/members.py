@@ -145,9 +145,4 @@ def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str,
 
 def concerns(part: dict[str, t.Any], phase: str) -> bool:
     """Whether a phase has work on the host of this slice. The record and the lock are every host's."""
-    router = any(m["role"] == "router" for m in part["members"])
-    if phase == "router":
-        return router
-    if phase == "router_stop":
-        return any("-router-" in name for name in next(iter(part["hosts"].values()))["absent"])
-    return True
+    return phase != "router" or any(m["role"] == "router" for m in part["members"])

@@ -162,7 +162,7 @@ def test_other_traffic_does_not_spoil_it(engines: Engines, through: str, good: b
             )
             opener.open(request, timeout=10).read()
 
-    threads = [threading.Thread(target=load) for _ in range(2)]
+    threads = [threading.Thread(target=load) for _number in range(2)]
     for thread in threads:
         thread.start()
     try:

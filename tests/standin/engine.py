@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for vLLM: speaks as much of its command line, HTTP and metrics as the collection uses, and computes nothing.
 
-    engine.py serve MODEL --host 127.0.0.1 --port 8000 --served-model-name tiny --kv-transfer-config '{"kv_role": "kv_producer"}'
+    vllm serve MODEL --host 127.0.0.1 --port 8000 --served-model-name tiny --kv-transfer-config '{"kv_role": "kv_producer"}'
 
 What it stands in for is named here, so that no test takes it for more: the KV handshake is a TCP connection to prefill's side channel, the
 "KV cache" is a count of tokens, and the text depends on the prompt alone. A token is 4 characters.

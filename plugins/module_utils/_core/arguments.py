@@ -20,6 +20,7 @@ from .errors import PdError
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?$")
 _JSON = json.JSONDecoder()
+PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]+)$")
 
 
@@ -36,8 +37,14 @@ def tokens(entries: t.Iterable[str], where: str) -> list[str]:
         if is_flag(text):
             argv += _split(text, where)
         elif text:
-            argv.append(text)
+            argv.append(_without_shell_quotes(text))
     return argv
+
+
+def _without_shell_quotes(text: str) -> str:
+    """A JSON value that is an entry of its own and still in the quotes that a shell would have taken off."""
+    inner = text[1:-1]
+    return inner if len(text) > 1 and text[0] == text[-1] == "'" and _json_end(inner, 0) == len(inner) else text
 
 
 def _split(line: str, where: str) -> list[str]:
@@ -67,7 +74,8 @@ def _json_end(line: str, at: int) -> int | None:
     if at >= len(line) or line[at] not in "{[":
         return None
     try:
-        _value, end = _JSON.raw_decode(line, at)
+        # A placeholder may stand where a number does; digits of the same length keep every position.
+        _value, end = _JSON.raw_decode(PLACEHOLDER.sub(lambda match: "1" * len(match.group()), line), at)
     except ValueError:
         return None
     return end if end == len(line) or line[end].isspace() else None
@@ -85,6 +93,10 @@ def _word_end(line: str, at: int, where: str) -> int:
                 quote = ""
         elif char == "\\":
             at += 1
+            if at == len(line):
+                raise PdError(
+                    f"{where}: {line!r} ends in a backslash. Remove it, or write the flag and its value as two entries."
+                )
         elif char in "'\"":
             quote = char
         elif char.isspace():
@@ -177,12 +189,12 @@ def read_integer(text: str, units: t.Mapping[str, int] | None = None) -> int | N
     fraction. None when the text is none of these."""
     text = text.strip()
     match = _HUMAN.match(text)
-    if match and units and match.group(2) in units:
-        number, factor = match.group(1), units[match.group(2)]
-        if "." not in number:
-            return int(number) * factor
-        return int(float(number) * factor) if factor % 10 == 0 else None
     try:
+        if match and units and match.group(2) in units:
+            number, factor = match.group(1), units[match.group(2)]
+            if "." not in number:
+                return int(number) * factor
+            return int(float(number) * factor) if factor % 10 == 0 else None
         return int(text)
     except ValueError:
         return None

@@ -18,14 +18,17 @@ def of_templates(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) ->
     lines: list[str] = []
     if not before:
         return lines
-    for key in ("mode", "policy"):
+    for key in ("mode", "runtime", "policy", "restart"):
         if before.get(key) != after.get(key):
             lines.append(f"{key}: {before.get(key)} -> {after.get(key)}")
     for role in sorted({*before.get("roles", {}), *after.get("roles", {})}):
         old, new = before.get("roles", {}).get(role, {}), after.get("roles", {}).get(role, {})
         if old == new:
             continue
-        lines += _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
+        args = _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
+        if old.get("argv") != new.get("argv") and not args:
+            args = [f"{role} args: the same flags, written or ordered differently"]
+        lines += args
         lines += _values(f"{role} env", old.get("env") or {}, new.get("env") or {})
         for key in sorted({*old, *new} - {"argv", "env"}):
             if old.get(key) != new.get(key):

@@ -44,7 +44,7 @@ class Engine:
     held_metrics: tuple[str, ...] = ()
     # What a letter behind a number multiplies it by, where the engine reads such numbers.
     units: t.Mapping[str, int] = field(default_factory=dict)
-    # Words of a context length that mean "what the model says".
+    # Words of a context length that mean "what fits in memory": it may come out differently on two members.
     auto_context: tuple[str, ...] = ("auto", "-1")
 
     def names(self, option: str) -> tuple[str, ...]:

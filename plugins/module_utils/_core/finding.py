@@ -48,21 +48,26 @@ class Findings:
 
     items: list[Finding] = field(default_factory=list)
 
+    def add(self, finding: Finding) -> None:
+        """Once is enough: what the engine's level says wrongly is read for each role."""
+        if finding not in self.items:
+            self.items.append(finding)
+
     def error(
         self, code: str, message: str, hint: str = "", roles: t.Iterable[str] = (), host: str | None = None
     ) -> None:
         """What makes answers wrong or a start fail."""
-        self.items.append(Finding("error", code, message, hint, tuple(roles), host))
+        self.add(Finding("error", code, message, hint, tuple(roles), host))
 
     def warning(
         self, code: str, message: str, hint: str = "", roles: t.Iterable[str] = (), host: str | None = None
     ) -> None:
         """What costs speed or needs a person's eye."""
-        self.items.append(Finding("warning", code, message, hint, tuple(roles), host))
+        self.add(Finding("warning", code, message, hint, tuple(roles), host))
 
     def unverified(self, factor: str, message: str, hint: str = "", roles: t.Iterable[str] = ()) -> None:
         """A pairing factor that cannot be told: the group deploys, marked with the factor's name."""
-        self.items.append(Finding("unverified", "pairing-unverified", message, hint, tuple(roles), None, factor))
+        self.add(Finding("unverified", "pairing-unverified", message, hint, tuple(roles), None, factor))
 
     @property
     def errors(self) -> list[Finding]:

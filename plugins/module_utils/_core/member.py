@@ -91,7 +91,7 @@ def build(
                 "env": env,
                 "secrets": list(role.secrets),
                 "files": files,
-                "mounts": list(role.mounts),
+                "mounts": compiled.fill_mounts(values),
                 "devices": list(role.devices),
                 "limits": dict(role.resources),
                 "labels": {

@@ -196,7 +196,8 @@ def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> Mode:
 
 def _check_placeholders(value: t.Any, mode: Mode, place: str) -> None:
     if isinstance(value, str):
-        placeholders.check(value, [b.name for b in mode.bands], place)
+        scopes = ("peer",) if ".peers." in place else ("role", "member")
+        placeholders.check(value, [b.name for b in mode.bands], place, scopes)
     elif isinstance(value, t.Mapping):
         for key, item in value.items():
             _check_placeholders(item, mode, f"{place}: {key}" if place == mode.source else f"{place}.{key}")
@@ -207,6 +208,8 @@ def _check_placeholders(value: t.Any, mode: Mode, place: str) -> None:
 
 def _check_references(mode: Mode, source: str) -> None:
     for band in mode.bands:
+        if isinstance(band.width, int) and band.width < 0:
+            raise PdError(f"{source}: bands.{band.name}.width: {band.width} is below nothing.")
         if isinstance(band.width, str) and band.width not in WIDTHS:
             raise PdError(
                 f"{source}: bands.{band.name}.width: {band.width!r} is no size of a member. Write a number or one of {', '.join(WIDTHS)}."

@@ -41,7 +41,12 @@ class ModelConfig:
 
     @property
     def layer_kinds(self) -> set[str]:
-        return {str(kind) for level in self.levels for name in ("layer_types", "layers_block_type") for kind in level.get(name) or ()}
+        return {
+            str(kind)
+            for level in self.levels
+            for name in ("layer_types", "layers_block_type")
+            for kind in level.get(name) or ()
+        }
 
     @property
     def recurrent(self) -> bool:
@@ -70,7 +75,9 @@ class ModelConfig:
     @property
     def partial_attention(self) -> bool:
         """Layers that see less than the whole context: sliding or chunked."""
-        return bool(self.get("sliding_window") or self.chunked or self.layer_kinds & {"sliding_attention", "chunked_attention"})
+        return bool(
+            self.get("sliding_window") or self.chunked or self.layer_kinds & {"sliding_attention", "chunked_attention"}
+        )
 
     @property
     def chunked(self) -> bool:
@@ -112,7 +119,9 @@ def read(config: t.Any, overrides: t.Mapping[str, t.Any] | None = None) -> Model
 def _merge(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     out = dict(base)
     for key, value in over.items():
-        out[key] = _merge(out[key], value) if isinstance(value, t.Mapping) and isinstance(out.get(key), t.Mapping) else value
+        out[key] = (
+            _merge(out[key], value) if isinstance(value, t.Mapping) and isinstance(out.get(key), t.Mapping) else value
+        )
     return out
 
 

@@ -82,11 +82,19 @@ def _flag(side: Side, option: str) -> str:
 def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
     option = "context_length"
     texts = [side.value(option) for side in (prefill, decode)]
+    fitted = [side for side, text in zip((prefill, decode), texts) if text and text.lower() in side.engine.auto_context]
+    if fitted:
+        findings.unverified(
+            "context length",
+            f"context length cannot be compared: {_both(prefill, decode, option)}; {fitted[0].value(option)} is what each member's memory allows.",
+            f"Write the same number with {_flag(prefill, option)} for both, best at engine.args.",
+            ENGINE_ROLES,
+        )
+        return
     if texts[0] == texts[1]:
         return
     numbers = [
-        None if text is None or text in side.engine.auto_context else read_integer(text, side.engine.units)
-        for text, side in zip(texts, (prefill, decode))
+        None if text is None else read_integer(text, side.engine.units) for text, side in zip(texts, (prefill, decode))
     ]
     if None not in numbers:
         if numbers[0] != numbers[1]:
@@ -97,8 +105,6 @@ def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
                 f"Write the same {_flag(prefill, option)} for both, best at engine.args.",
                 ENGINE_ROLES,
             )
-        return
-    if all(text is None or text in side.engine.auto_context for text, side in zip(texts, (prefill, decode))):
         return
     findings.unverified(
         "context length",

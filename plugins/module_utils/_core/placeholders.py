@@ -33,10 +33,9 @@ OF_MEMBER = (
     "port",
     "peers.prefill",
     "peers.decode",
-    "peer.url",
-    "peer.address",
-    "peer.port",
 )
+# One peer of the router, in a mode's `peers` alone.
+OF_PEER = ("peer.url", "peer.address", "peer.port")
 # What the spec alone decides.
 OF_ROLE = (
     "group",
@@ -51,18 +50,19 @@ OF_ROLE = (
     "pipeline_parallel_size",
     "gpus",
 )
-_PORTS = re.compile(r"(ports|peer\.ports)\.([A-Za-z_]\w*)(\.count)?$")
-_ROLES = re.compile(
-    r"roles\.(prefill|decode)\.(tensor_parallel_size|data_parallel_size|pipeline_parallel_size|replicas)$"
-)
+_PORTS = re.compile(r"(ports|peer\.ports)\.([A-Za-z_]\w*)(\.count)?")
+_ROLES = re.compile(r"roles\.(prefill|decode)\.(tensor_parallel_size|data_parallel_size|pipeline_parallel_size)")
 
 
-def known(name: str, bands: t.Collection[str]) -> bool:
-    """Whether `name` is a placeholder of the closed list, `bands` being the mode's."""
-    match = _PORTS.match(name)
+def known(name: str, bands: t.Collection[str], scopes: t.Collection[str] = ("role", "member")) -> bool:
+    """Whether `name` is a placeholder of the closed list, `bands` being the mode's. `scopes` says what can have a value there: role (what
+    the spec decides), member, or peer."""
+    match = _PORTS.fullmatch(name)
     if match:
-        return match.group(2) in bands
-    return name in OF_MEMBER or name in OF_ROLE or bool(_ROLES.match(name))
+        return match.group(2) in bands and ("peer" if match.group(1) == "peer.ports" else "member") in scopes
+    if "role" in scopes and (name in OF_ROLE or _ROLES.fullmatch(name)):
+        return True
+    return ("member" in scopes and name in OF_MEMBER) or ("peer" in scopes and name in OF_PEER)
 
 
 def names(text: str) -> list[str]:
@@ -70,11 +70,14 @@ def names(text: str) -> list[str]:
     return [m.group(1) for m in PLACEHOLDER.finditer(text) if m.group(1) is not None]
 
 
-def check(text: str, bands: t.Collection[str], where: str) -> None:
-    """Raise PdError for a placeholder that does not exist, naming it, its place and the nearest one."""
+def check(text: str, bands: t.Collection[str], where: str, scopes: t.Collection[str] = ("role", "member")) -> None:
+    """Raise PdError for a placeholder that does not exist there, naming it, its place and the nearest one."""
     for name in names(text):
-        if not known(name, bands):
+        if not known(name, bands, scopes):
             every = [*OF_MEMBER, *OF_ROLE, *(f"ports.{b}" for b in bands)]
+            if "peer" in scopes:
+                every = [*OF_PEER, *(f"peer.ports.{b}" for b in bands)]
+            every = [e for e in every if known(e, bands, scopes)]
             near = difflib.get_close_matches(name, every, 1, 0.5)
             raise PdError(
                 f"{where}: there is no placeholder ${{{name}}}."

@@ -91,6 +91,21 @@ class Room:
         self.members += 1
         return Seat(self.host.name, http, {name: got[name] for name, _width in bands}, chosen)
 
+    def again(
+        self, member: str, old: Seat, bands: t.Sequence[tuple[str, int]], gpus: int, port: int | None
+    ) -> Seat | None:
+        """The seat that `member` had, where all of it is free and is still what it needs: its peers know it by its address."""
+        ports = [base + i for band in old.ports.values() for base in [band["base"]] for i in range(band["count"])]
+        ports += [old.port] if port is None else []
+        fits = all(self.host.port_low <= p <= self.host.port_high and p not in self.taken for p in ports)
+        same = {name: band["count"] for name, band in old.ports.items()} == dict(bands) and port in (None, old.port)
+        if not fits or not same or len(old.gpus) != gpus or not set(old.gpus) <= set(self.free_gpus):
+            return None
+        self.taken.update((p, f"member {member}") for p in [*ports, old.port])
+        self.free_gpus = [g for g in self.free_gpus if g not in old.gpus]
+        self.members += 1
+        return Seat(self.host.name, old.port, old.ports, old.gpus)
+
 
 def _owner(use: t.Mapping[str, t.Any]) -> str:
     if use.get("member"):

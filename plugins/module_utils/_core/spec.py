@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import typing as t
 from dataclasses import dataclass, field
 
@@ -42,6 +43,10 @@ GROUP_KEYS = (
 ROLE_KEYS = ("hosts", "replicas", *INHERITED, *ADDITIVE)
 ENGINE_ROLE_KEYS = (*ROLE_KEYS, "gpus", "kv_cache")
 ROUTER_KEYS = (*ROLE_KEYS, "port", "membership", "resources")
+# What a plan of one group may hold: more is a slip of the finger.
+MAX_COUNT = 100_000
+MAX_PORT = 65535
+RESOURCES = {"cpu": r"\d+(\.\d+)?", "memory": r"\d+(\.\d+)?\s*([KMGT]i?B?|B)?"}
 LIMITS = {"start": 1800, "stop": 30, "drain": 60}
 # Keys that mean something this product refuses: the reason is the answer (semantics.md 2.2).
 REFUSED = {
@@ -144,7 +149,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
     """Read one entry of `pd_groups`. What is wrong goes to `findings`; None when the shape leaves nothing to go on with."""
     where = f"pd_groups.{name}"
     reader = _Reader(findings)
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         findings.error(
             "bad-group-name",
             f"{where}: {name!r} is no name for a group.",
@@ -240,7 +245,7 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
             "A second would split the prefix cache and give the group two addresses. Put a load balancer before several groups instead.",
             [name],
         )
-    if not own.get("hosts") and (not written or name in written):
+    if not own.get("hosts") and name in written:
         reader.findings.error(
             "missing-value",
             f"{where}.hosts: missing: the Ansible host pattern that the {name} members run on.",
@@ -255,14 +260,14 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
     env = reader.env(place("env"), merged, "env") | reader.env(where, own, "extra_env")
     return Role(
         name=name,
-        hosts=_pattern(own.get("hosts")),
+        hosts=reader.pattern(where, own, "hosts", name),
         replicas=replicas or 1,
         gpus=reader.integer(where, own, "gpus", None, 0, name) if name != "router" else 0,
-        port=reader.integer(where, own, "port", None, 1, name) if name == "router" else None,
+        port=reader.integer(where, own, "port", None, 1, name, MAX_PORT) if name == "router" else None,
         membership=reader.choice(where, own, "membership", ("dynamic", "restart", "manual"), None)
         if name == "router"
         else None,
-        resources=reader.mapping(where, own, "resources") if name == "router" else {},
+        resources=reader.resources(where, own, name) if name == "router" else {},
         backend=reader.text(place("backend"), merged, "backend"),
         version=reader.text(place("version"), merged, "version"),
         image=reader.text(place("image"), merged, "image"),
@@ -288,10 +293,6 @@ def secrets_of(spec: t.Any, role: str) -> dict[str, str]:
         else ((spec.get("engine") or {}).get("secrets") if isinstance(spec, dict) else None)
     )
     return {str(key): str(value) for key, value in (found or {}).items()}
-
-
-def _pattern(value: t.Any) -> str:
-    return ":".join(str(v) for v in value) if isinstance(value, (list, tuple)) else str(value or "")
 
 
 def _kind(value: t.Any) -> str:
@@ -376,17 +377,27 @@ class _Reader:
         return value
 
     def integer(
-        self, where: str, mapping: t.Mapping[str, t.Any], key: str, default: int | None, minimum: int, role: str = ""
+        self,
+        where: str,
+        mapping: t.Mapping[str, t.Any],
+        key: str,
+        default: int | None,
+        minimum: int,
+        role: str = "",
+        maximum: int = MAX_COUNT,
     ) -> int | None:
         """A count; text such as "2" (from `-e`) is read as one."""
         value = mapping.get(key)
         if value is None or value == "":
             return default
         number = value if isinstance(value, int) and not isinstance(value, bool) else None
-        if isinstance(value, str) and re.fullmatch(r"-?\d+", value.strip()):
+        if isinstance(value, str) and re.fullmatch(r"-?\d{1,9}", value.strip()):
             number = int(value)
-        if number is None or number < minimum:
-            self.bad(f"{where}.{key}", value, f"a whole number of at least {minimum}", [role] if role else [])
+        if number is None or not minimum <= number <= maximum:
+            wanted = f"a whole number of at least {minimum}"
+            if (number is not None and number > maximum) or (isinstance(value, str) and len(value) > 9):
+                wanted = f"a whole number from {minimum} to {maximum}"
+            self.bad(f"{where}.{key}", value, wanted, [role] if role else [])
             return default
         return number
 
@@ -395,9 +406,35 @@ class _Reader:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self.bad(f"{where}.{key}", value, "a dictionary")
+            # The value is not repeated: it may be a secret, or hold one.
+            self.findings.error(
+                "bad-value", f"{where}.{key}: a dictionary belongs here, this is {_kind(value)}.", "Write a dictionary."
+            )
             return {}
         return value
+
+    def pattern(self, where: str, mapping: t.Mapping[str, t.Any], key: str, role: str) -> str:
+        """A host pattern, as text or as a list of patterns."""
+        value = mapping.get(key)
+        if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return ":".join(value)
+        if value is None or isinstance(value, str):
+            return value or ""
+        self.bad(f"{where}.{key}", value, "a host pattern, as text or a list", [role])
+        return ""
+
+    def resources(self, where: str, mapping: t.Mapping[str, t.Any], role: str) -> dict[str, t.Any]:
+        given = self.mapping(where, mapping, "resources")
+        self.keys(f"{where}.resources", given, RESOURCES, role)
+        for key, form in RESOURCES.items():
+            value = given.get(key)
+            if value is not None and (
+                isinstance(value, bool) or not re.fullmatch(form, str(value)) or not str(value).strip("0.")
+            ):
+                self.bad(
+                    f"{where}.resources.{key}", value, "an amount above zero, such as 2, or 2GiB for memory", [role]
+                )
+        return given
 
     def sequence(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> list[t.Any]:
         value = mapping.get(key)
@@ -421,13 +458,19 @@ class _Reader:
         value = mapping.get("command")
         if value is None or value == "":
             return None
-        return tuple(self.texts(where, {"command": [value] if isinstance(value, str) else value}, "command"))
+        if isinstance(value, str):
+            try:
+                return tuple(shlex.split(value))
+            except ValueError:
+                self.bad(f"{where}.command", value, "a command line whose quotes close")
+                return None
+        return tuple(self.texts(where, {"command": value}, "command"))
 
     def env(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> dict[str, str]:
         out = {}
         for name, value in self.mapping(where, mapping, key).items():
             name = str(name)
-            if not _ENV_NAME.match(name):
+            if not _ENV_NAME.fullmatch(name):
                 self.findings.error(
                     "bad-value",
                     f"{where}.{key}: {name!r} is no name of an environment variable.",

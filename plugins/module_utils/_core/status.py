@@ -163,7 +163,7 @@ def _router(situation: Situation) -> dict[str, t.Any]:
         "peers": sorted(urls),
         "confirmed": urls == wanted,
         "missing": sorted(str(u) for u in wanted - urls),
-        "extra": sorted(urls - wanted),
+        "extra": sorted(urls - wanted - situation.unknown_urls),
     }
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import placeholders
 from .arguments import Arguments, Option, normal, read_json_object, tokens
@@ -75,11 +75,14 @@ class GroupTemplate:
     policy: str
     membership: Membership | None
     recipe: RouterRecipe | None
+    runtime: str
     revision: str
 
     def masked(self) -> dict[str, t.Any]:
         return {
             "mode": self.mode.name,
+            "runtime": self.runtime,
+            "restart": dict(self.mode.restart),
             "policy": self.policy,
             "roles": {name: role.masked() for name, role in self.roles.items()},
         }
@@ -102,9 +105,9 @@ def render(group: Group, mode: Mode, engines: t.Mapping[str, Engine], findings: 
         roles[name] = _engine_role(group.roles[name], mode, engines[name], argvs[name], sizes[name], values, findings)
     values = _role_values(group, mode, "router", sizes)
     roles["router"] = _router_role(group.roles["router"], mode, membership, argvs["router"], values, findings)
-    _check_placeholders(roles, mode, findings)
-    template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, "")
-    return GroupTemplate(mode, engines, roles, policy, membership, mode.router, revision_of(template.masked()))
+    _check_placeholders(roles, findings)
+    template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, group.runtime, "")
+    return replace(template, revision=revision_of(template.masked()))
 
 
 def revision_of(masked: t.Mapping[str, t.Any]) -> str:
@@ -178,8 +181,12 @@ def _engine_role(
         executable=values["executable"],
         image=role.image,
         secrets=role.secrets,
-        files=tuple({k: _partial(v, values) if isinstance(v, str) else v for k, v in f.items()} for f in mode.files),
-        mounts=role.mounts,
+        files=tuple(
+            {k: _partial(v, values) if isinstance(v, str) else v for k, v in f.items() if k != "roles"}
+            for f in mode.files
+            if role.name in f.get("roles", ENGINE_ROLES)
+        ),
+        mounts=_mounts(role, values),
         devices=role.devices,
         gpus=gpus,
         sizes=sizes,
@@ -228,7 +235,7 @@ def _router_role(
         image=role.image if "image" in role.own else recipe.image or role.image,
         secrets=role.secrets,
         files=(),
-        mounts=role.mounts,
+        mounts=_mounts(role, values),
         devices=role.devices,
         gpus=0,
         sizes=sizes,
@@ -252,6 +259,10 @@ def band_width(band: Band, sizes: Sizes, gpus: int) -> int:
 
 def _partial(text: str, values: t.Mapping[str, t.Any]) -> str:
     return placeholders.fill(text, values, partial=True)
+
+
+def _mounts(role: Role, values: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    return tuple(_partial(mount, values) if isinstance(mount, str) else mount for mount in role.mounts)
 
 
 def _environment(
@@ -295,12 +306,18 @@ def _without_derived(
             findings.error(
                 "owned-flag",
                 f"roles.{role}.args: {option.text} is not yours to set: {why} ({mine.text}).",
-                "Remove it."
-                + (" The router's port is roles.router.port." if role == "router" and option.name == "port" else ""),
+                "Remove it." + _instead(role, option.name),
                 [role],
             )
     kept += argv[at:]
     return kept, pasted
+
+
+def _instead(role: str, flag: str) -> str:
+    """The key of the spec that sets what the flag would."""
+    if role == "router" and flag == "port":
+        return " The router's port is roles.router.port."
+    return " The name for clients is the group's served_model_name." if flag == "served-model-name" else ""
 
 
 def _same(written: Option, derived: Option) -> bool:
@@ -331,11 +348,23 @@ def _connector(
     if mode.connector is None:
         return argv, []
     text = _partial(placeholders.from_json(_without_none(mode.connector.by_role[role])), values)
-    own = Arguments(argv).last([mode.connector.flag])
-    derived = [f"{mode.connector.flag}={text}"]
+    arguments, flag = Arguments(argv), mode.connector.flag
+    derived = [f"{flag}={text}"]
+    dotted = [o for o in arguments.options if o.name.startswith(normal(flag) + ".")]
+    if dotted:
+        findings.error(
+            "malformed-connector",
+            f"roles.{role}.args: {dotted[0].text} writes one key of {flag}; the engine would take it for the whole connector.",
+            f"Write the whole object: {flag}={{...}}.",
+            [role],
+        )
+    own = arguments.last([flag])
     if own is None:
         return argv, derived
-    rest = argv[: own.start] + argv[own.stop :]
+    # The engine reads every one of them, and uses the last.
+    every = [o for o in arguments.options if o.name == normal(flag)]
+    taken = {i for o in every for i in range(o.start, o.stop)}
+    rest = [token for i, token in enumerate(argv) if i not in taken]
     given = read_json_object(own.value or "")
     if given is None:
         findings.error(
@@ -353,7 +382,8 @@ def _connector(
         "Pairing of an own connector is not checked beyond its JSON.",
         [role],
     )
-    return argv, []
+    others = taken - set(range(own.start, own.stop))
+    return [token for i, token in enumerate(argv) if i not in others], []
 
 
 def _without_none(value: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -388,14 +418,17 @@ def _tunables(argv: list[str], tunables: t.Iterable[t.Any]) -> list[str]:
     return [f"{tunable.flag}={tunable.default}" for tunable in tunables if not written.has(tunable.flag)]
 
 
-def _check_placeholders(roles: t.Mapping[str, RoleTemplate], mode: Mode, findings: Findings) -> None:
+def _check_placeholders(roles: t.Mapping[str, RoleTemplate], findings: Findings) -> None:
     for role in roles.values():
         bands = [name for name, _width in role.bands]
-        for place, texts in (("args", role.argv), ("env", tuple(role.env.values()))):
+        mounts = tuple(mount for mount in role.mounts if isinstance(mount, str))
+        for place, texts in (("args", role.argv), ("env", tuple(role.env.values())), ("mounts", mounts)):
             for text in texts:
                 for name in placeholders.names(text):
                     try:
-                        placeholders.check(f"${{{name.partition(':')[0]}}}", bands, f"roles.{role.role}.{place}")
+                        # What the spec decides is filled in: a name of that kind that is left has no value in this role.
+                        plain = f"${{{name.partition(':')[0]}}}"
+                        placeholders.check(plain, bands, f"roles.{role.role}.{place}", ("member",))
                     except PdError as exc:
                         findings.error("unknown-placeholder", str(exc), "", [role.role])
 
@@ -407,7 +440,11 @@ class CompiledRole:
         self.template = template
         self.argv = [Template(a) for a in template.argv]
         self.env = [(name, Template(value)) for name, value in template.env.items()]
+        self.mounts = [Template(m) if isinstance(m, str) else m for m in template.mounts]
         self.files = [{k: Template(v) if isinstance(v, str) else v for k, v in f.items()} for f in template.files]
+
+    def fill_mounts(self, values: t.Mapping[str, t.Any]) -> list[t.Any]:
+        return [m.fill(values) if isinstance(m, Template) else m for m in self.mounts]
 
     def fill(self, values: t.Mapping[str, t.Any]) -> tuple[list[str], dict[str, str], list[dict[str, t.Any]]]:
         """(argv, env, files) of one member. Raises PdError for a placeholder that has no value on its host."""

@@ -111,12 +111,16 @@ def _check_mode_rules(group: Group, mode: Mode, findings: Findings) -> None:
             f"kv_lease: {group.kv_lease} s is below {minimum} s, in which no queued request is renewed.",
             "Leave it out for the recipe's.",
         )
-    if group.kv_cache and group.kv_cache.get("provider") not in mode.kv_cache_providers:
-        findings.error(
-            "kv-cache-not-offered",
-            f"kv_cache: mode {mode.name} does not compose with provider {group.kv_cache.get('provider')!r}.",
-            f"Providers of this mode: {', '.join(mode.kv_cache_providers) or 'none yet'}.",
-        )
+    caches: list[tuple[str, t.Mapping[str, t.Any] | None, list[str]]] = [("kv_cache", group.kv_cache, [])]
+    caches += [(f"roles.{role.name}.kv_cache", role.kv_cache, [role.name]) for role in group.engine_roles]
+    for place, cache, roles in caches:
+        if cache and str(cache.get("provider")) not in mode.kv_cache_providers:
+            findings.error(
+                "kv-cache-not-offered",
+                f"{place}: mode {mode.name} does not compose with provider {cache.get('provider')!r}.",
+                f"Providers of this mode: {', '.join(mode.kv_cache_providers) or 'none yet'}.",
+                roles,
+            )
     if group.runtime == "docker":
         for role in group.roles.values():
             if not role.image and not (role.name == "router" and mode.router and mode.router.image):
@@ -130,7 +134,8 @@ def _check_mode_rules(group: Group, mode: Mode, findings: Findings) -> None:
         if role.version and mode.known_versions and below(role.version, mode.known_versions) and not role.image:
             findings.warning(
                 "version-below-floor",
-                f"roles.{role.name}.version: {role.version} is older than what mode {mode.name} is known to work with ({mode.known_versions}).",
+                f"roles.{role.name}.version: {role.version} is older than what mode {mode.name}"
+                f" is known to work with ({mode.known_versions}).",
                 "Newer is safer; this is advice, not a limit.",
                 [role.name],
             )
@@ -162,7 +167,7 @@ def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> N
         for option in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size"):
             engine = rendered.engines[role.name]
             value = Arguments(rendered.roles[role.name].argv).value(engine.names(option))
-            if value is not None and not (value.isdigit() and int(value) > 0):
+            if value is not None and not (re.fullmatch(r"[0-9]{1,6}", value) and int(value) > 0):
                 findings.error(
                     "bad-value",
                     f"roles.{role.name}.args: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",

@@ -97,8 +97,8 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     refused = any(
         _refusal(r) and r.get("phase") in (None, "start") for rs in results.values() for r in rs if not _later(r)
     )
-    verdict.complete = bool(wanted) and not verdict.failed and not verdict.unreachable and not refused
     each = all(verdict.ready[role] for role in ENGINE_ROLES)
+    verdict.complete = each and not verdict.failed and not verdict.unreachable and not refused
     verdict.good = (verdict.complete if readiness == "all" else each) and not refused
     return verdict
 
@@ -214,7 +214,10 @@ def _head(name: str, counts: str, verdict: Verdict) -> str:
             return f"Group {name} is running: {counts}."
         if verdict.good:
             return f"Group {name} is running, short of members: {counts} ready."
-        return f"Group {name} is not what it should be: {counts} ready."
+        empty = [role for role, ids in verdict.ready.items() if not ids and f"0 of 0 {role}" in counts]
+        return f"Group {name} is not what it should be: {counts} ready." + (
+            f" The plan has no {' and no '.join(empty)} member: its warnings say why." if empty else ""
+        )
     if verdict.complete:
         return f"Group {name}: all members are ready ({counts})."
     if verdict.good:

@@ -152,6 +152,16 @@ class Work:
         if not self.order.check:
             self.runtime.sweep()
 
+    def _deregister(self) -> None:
+        """Out of service before anything stops: the record says so on every host."""
+        with self._locked():
+            now = self.state.record(self.group) or {}
+            endpoint = now.get("endpoint") or {}
+            if endpoint.get("registered"):
+                self.record_changed = True
+                if not self.order.check:
+                    self.state.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False}})
+
     # -- may we? -------------------------------------------------------------------------------------------------------------------
 
     def _begin(self, changing: bool) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ def _sample(line: str) -> tuple[str, dict[str, str], float] | None:
     except (IndexError, ValueError):
         return None
     # NaN is an exporter's "nothing seen yet": it would spoil every sum.
-    return (found.group(), labels, value) if value == value else None
+    return (found.group(), labels, value) if not math.isnan(value) else None
 
 
 def _labels(text: str) -> tuple[dict[str, str], int]:

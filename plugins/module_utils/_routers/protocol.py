@@ -44,7 +44,6 @@ class RouterDialect(t.Protocol):
 
     def same_model(self, peer: Peer, model: str) -> bool:
         """Whether the entry serves requests for that model."""
-        ...
 
 
 def same(url: str) -> str:

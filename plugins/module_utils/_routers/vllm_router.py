@@ -28,7 +28,7 @@ class VllmRouter:
             if "specific add_prefill_server" in str(exc):
                 hint = "Start it with --enable-igw, or set router.membership: restart"
                 text = f"{doing}: this router takes no members while it runs. {hint}."
-                raise RegistryError(text, missing=True) from exc
+                raise RegistryError(text, missing=True) from None
             raise
 
     def remove(self, url: str, peer: Peer, timeout: float) -> None:

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The choice: who of a group stays, who leaves and why, who comes, and whether the spec waits for a restart (semantics.md 3.4, 3.7)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .finding import Findings
+from .situation import Choice, Request, Situation
+from .spec import ENGINE_ROLES
+
+
+def check_reach(action: str, situation: Situation, silent: t.Collection[str], findings: Findings) -> None:
+    """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced."""
+    quiet = sorted({m["host"] for m in situation.unknown} | set(silent))
+    if not quiet:
+        return
+    hold = [m["id"] for m in situation.unknown]
+    what = f"{', '.join(quiet)} did not answer" + (f" and may still run {', '.join(hold)}" if hold else "")
+    if action in ("restart", "remove"):
+        findings.error(
+            "host-unreachable",
+            f"{what}: a {action} of a part of the group is refused, nothing was stopped.",
+            "Run without --limit and with the host reachable. If it is fenced for good, say so: -e pd_lost_hosts="
+            + ",".join(quiet),
+        )
+    else:
+        findings.warning(
+            "host-unreachable",
+            f"{what}: nothing of the group is replaced or restarted.",
+            "Bring the host back, or state that it is fenced: -e pd_lost_hosts=" + ",".join(quiet),
+        )
+
+
+def decide(request: Request, situation: Situation, findings: Findings) -> Choice:
+    choice = Choice()
+    revision = request.template.revision
+    alive = [m for m in situation.members if m.alive]
+    choice.desired = _desired(request, situation, findings)
+    choice.leave = [(m, "it runs elsewhere since its host was stated to be lost") for m in situation.strays]
+    if request.action == "restart":
+        choice.leave += [(m, "the whole group restarts") for m in situation.members]
+        choice.create = [(role, i, "restart") for role in ENGINE_ROLES for i in range(choice.desired[role])]
+        choice.create.append(("router", 0, "restart"))
+        return choice
+    choice.pending = any(m.revision != revision for m in alive) or (
+        bool(situation.unknown) and situation.record.get("revision") not in (None, revision)
+    )
+    for role in ENGINE_ROLES:
+        _decide_role(role, choice.desired[role], situation, choice, findings)
+    _decide_router(situation, choice, findings)
+    return choice
+
+
+def _desired(request: Request, situation: Situation, findings: Findings) -> dict[str, int]:
+    """The count of each role: what scale asks for, else the inventory's, which a deploy lowers to only when told."""
+    desired = {}
+    last = situation.record.get("desired") or {}
+    for role in ENGINE_ROLES:
+        inventory = request.group.roles[role].replicas
+        if request.action == "scale":
+            desired[role] = request.counts.get(role, last.get(role, inventory))
+        elif request.allow_scale_down:
+            desired[role] = inventory
+        else:
+            # What `scale` has set counts, not what happens to live: a crash is no permission to lower it.
+            running = len(situation.of_role(role, alive=True))
+            formed = last.get(role, 0) if any(m.alive for m in situation.members) or situation.unknown else 0
+            desired[role] = max(inventory, running, formed)
+        if desired[role] != inventory:
+            findings.warning(
+                "count-differs-from-inventory",
+                f"{role}: {desired[role]} replicas, the inventory says {inventory}.",
+                f"Write replicas: {desired[role]} in the inventory to keep them"
+                + (
+                    ", or let deploy lower it: -e pd_allow_scale_down=true."
+                    if desired[role] > inventory
+                    else "; the next deploy raises it again."
+                ),
+                [role],
+            )
+    return desired
+
+
+def _decide_role(role: str, want: int, situation: Situation, choice: Choice, findings: Findings) -> None:
+    alive, dead = situation.of_role(role, alive=True), situation.of_role(role, alive=False)
+    unknown = [m for m in situation.unknown if m["role"] == role]
+    # Members that nobody can ask do not make a living one superfluous.
+    surplus = max(0, len(alive) - want)
+    # Worst first: a member that does not answer, then the youngest.
+    victims = sorted(alive, key=lambda m: (m.ready, -m.index))[:surplus]
+    choice.leave += [(m, f"{want} of {len(alive)} {role} members are wanted") for m in victims]
+    choice.keep += [m for m in alive if m not in victims]
+    missing = max(0, want - len(alive) - len(unknown))
+    if not missing:
+        choice.leave += [(m, "it is down and not wanted any more") for m in dead]
+        return
+    if choice.pending or situation.unknown:
+        reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
+        for member in dead:
+            findings.warning(
+                "member-not-replaced",
+                f"{member.id} is down ({member.live.get('why') or member.state}) and is not replaced: {reason}.",
+                "",
+                [role],
+            )
+        if missing > len(dead):
+            _refuse_growth(role, missing - len(dead), choice, findings)
+        return
+    replaced = dead[:missing]
+    choice.replace += replaced
+    choice.leave += [(m, "it is down and not wanted any more") for m in dead[missing:]]
+    taken = {m.index for m in (*alive, *dead)} | {m["index"] for m in unknown}
+    free = (i for i in range(want + len(taken) + 1) if i not in taken)
+    choice.create += [(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
+
+
+def _refuse_growth(role: str, more: int, choice: Choice, findings: Findings) -> None:
+    if not choice.pending:
+        findings.warning(
+            "host-unreachable",
+            f"{role}: {more} more are not started while a part of the group is out of reach.",
+            "Bring the host back, or state that it is fenced, and deploy again.",
+            [role],
+        )
+        return
+    findings.error(
+        "pending-no-growth",
+        f"{role}: {more} more cannot be started while the group runs an older configuration: they would be built from the new one beside the old.",
+        "Apply the change with inferops.pd.restart (it starts the new count), or undo the edit.",
+        [role],
+    )
+
+
+def _decide_router(situation: Situation, choice: Choice, findings: Findings) -> None:
+    routers = situation.of_role("router")
+    alive = [m for m in routers if m.alive]
+    choice.keep += alive[:1]
+    choice.leave += [(m, "a group has one router") for m in alive[1:]]
+    if alive or any(m["role"] == "router" for m in situation.unknown):
+        choice.leave += [(m, "it is down and another runs") for m in routers if not m.alive]
+    elif choice.pending:
+        for member in routers:
+            why = member.live.get("why") or member.state
+            findings.warning(
+                "member-not-replaced",
+                f"{member.id} is down ({why}) and is not replaced: the spec has changed.",
+                "",
+                ["router"],
+            )
+    elif routers:
+        choice.replace.append(routers[0])
+    else:
+        choice.create.append(("router", 0, "wanted by the spec"))
+
+
+def generation_of(request: Request, situation: Situation, choice: Choice) -> int:
+    """A formation is one generation: a restart, or a group of which nothing runs, makes the next."""
+    formed = any(m.role != "router" for m in choice.keep) or situation.unknown
+    return situation.generation if formed else situation.generation + 1

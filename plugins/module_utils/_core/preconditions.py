@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What each host that gets a member must have, before anything starts; and what a rendered member must not contradict."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .finding import Findings
+from .observed import Host
+from .placement import Seat
+from .situation import Choice, Request, Situation
+from .spec import ENGINE_ROLES, Group
+
+
+def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collection[str], findings: Findings) -> None:
+    """What each host that gets a member must have, before anything starts: told once per host."""
+    group = request.group
+    roles_on: dict[str, set[str]] = {}
+    for name, seat in seats.items():
+        roles_on.setdefault(seat.host, set()).add(name[len(group.name) + 1 :].rpartition("-")[0])
+    wide = len({*roles_on, *kept}) > 1
+    prints: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
+    for name, roles in roles_on.items():
+        host = request.hosts[name]
+        _check_runtime(group, host, findings)
+        _check_ephemeral(host, findings)
+        for role in sorted(roles):
+            _check_executable(request, host, role, findings)
+        engines = sorted(roles - {"router"})
+        if not host.address:
+            findings.error(
+                "no-address", f"{name} has no address that its peers could use.", "Set pd_address.", [], name
+            )
+        if engines and request.template.mode.interface_plane != "none":
+            _check_interface(host, wide, engines, findings)
+        if engines:
+            fingerprint = _check_model(group.model, host, engines, findings)
+            prints.setdefault(fingerprint, []).append(name)
+            for role in engines:
+                version = host.executable(request.template.roles[role].executable).get("version")
+                if version and group.runtime != "docker":
+                    versions.setdefault(str(version), []).append(f"{role} on {name}")
+    prints.pop("", None)
+    if len(versions) > 1:
+        told = "; ".join(f"{version}: {', '.join(where)}" for version, where in sorted(versions.items()))
+        say = findings.error if request.template.mode.pairing.get("handshake") else findings.warning
+        say(
+            "pairing-engine-version",
+            f"the engine is not the same on all hosts: {told}.",
+            "Install one version on all.",
+            ENGINE_ROLES,
+        )
+    if len(prints) > 1:
+        told = "; ".join(f"{key[:12]} on {', '.join(names)}" for key, names in sorted(prints.items()))
+        findings.error(
+            "model-differs",
+            f"model {group.model} is not the same on all hosts: {told}.",
+            "Copy one version to all: a pair of two answers wrongly, with 200.",
+        )
+
+
+def _check_ephemeral(host: Host, findings: Findings) -> None:
+    """A client's socket can sit on a member's port: measured, the reconnecting decode of a killed prefill took its side channel port."""
+    ports = host.facts.get("ports") or {}
+    if ports.get("exposed"):
+        span = f"{host.port_low}-{host.port_high}"
+        findings.warning(
+            "ports-ephemeral",
+            f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({'-'.join(map(str, ports.get('ephemeral') or ()))}):"
+            " an outgoing connection can take a member's port while it restarts.",
+            f"Reserve them: sysctl -w net.ipv4.ip_local_reserved_ports={span}, or set pd_port_range below that range.",
+            [],
+            host.name,
+        )
+
+
+def _check_runtime(group: Group, host: Host, findings: Findings) -> None:
+    runtime = host.runtime(group.runtime)
+    if not runtime.get("available"):
+        why = runtime.get("why") or "the host reports none"
+        findings.error(
+            "runtime-missing",
+            f"runtime {group.runtime} is not usable on {host.name}: {why}.",
+            runtime.get("hint") or "Install it, or choose another runtime.",
+            [],
+            host.name,
+        )
+
+
+def _check_executable(request: Request, host: Host, role: str, findings: Findings) -> None:
+    template = request.template.roles[role]
+    if request.group.runtime == "docker" or not template.executable:
+        return
+    if not host.executable(template.executable).get("exists"):
+        findings.error(
+            "executable-missing",
+            f"roles.{role}.executable: {template.executable} is not there, or not executable, on {host.name}.",
+            f"Install it, or set {'engine' if role != 'router' else 'roles.router'}.executable to its path.",
+            [role],
+            host.name,
+        )
+
+
+def _check_interface(host: Host, wide: bool, roles: list[str], findings: Findings) -> None:
+    if host.kv_error:
+        findings.error(
+            "kv-interface",
+            f"{host.name}: {host.kv_error}",
+            "Set pd_kv_interface for the host to the NIC that the KV cache travels over.",
+            roles,
+            host.name,
+        )
+    elif wide and host.kv_names == ("lo",):
+        findings.error(
+            "kv-interface",
+            f"{host.name}: the KV interface is lo, but the group spans several hosts.",
+            "Set pd_kv_interface to a NIC that the others reach.",
+            roles,
+            host.name,
+        )
+
+
+def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -> str:
+    facts = host.model(model)
+    if not facts.get("exists"):
+        findings.error(
+            "model-missing",
+            f"model: {model} is not there on {host.name}.",
+            "Copy the model to the host, or mount it; it must have the same path on every host.",
+            roles,
+            host.name,
+        )
+    return str(facts.get("fingerprint") or "")
+
+
+def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Findings) -> None:
+    """Lines that looked derived when the spec was read must be what some member of the role really got."""
+    for role in request.template.roles.values():
+        for written, derived in role.pasted:
+            flags = {a.partition("=")[2] for m in members if m["role"] == role.role for a in m["parts"][0]["argv"]}
+            if members and written not in flags:
+                findings.error(
+                    "owned-flag",
+                    f"roles.{role.role}.args: the value {written!r} is not yours to set; the plan's is {derived}.",
+                    "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
+                    [role.role],
+                )
+
+
+def check_identity(situation: Situation, choice: Choice, members: list[dict[str, t.Any]], findings: Findings) -> None:
+    """A new member must be the same engine and model as its generation's, whatever the spec says (design 5, 'another reality')."""
+    running = [m.label.get("identity") for m in situation.members if m in choice.keep and m.label.get("identity")]
+    if not running:
+        return
+    kept = {m.id for m in choice.keep}
+    for member in members:
+        if member["id"] in kept:
+            continue
+        for fact, value in member["identity"].items():
+            theirs = {str(r.get(fact)) for r in running if r.get(fact)}
+            if value and theirs and str(value) not in theirs:
+                findings.error(
+                    "identity-moved",
+                    f"{member['id']} on {member['parts'][0]['host']} would run another {fact} ({value}) than the members that serve ({', '.join(sorted(theirs))}).",
+                    "Make the host like the others, or apply the new one to the whole group with inferops.pd.restart.",
+                    [member["role"]],
+                    member["parts"][0]["host"],
+                )

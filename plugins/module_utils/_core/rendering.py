@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Every member that the group has after a plan, rendered; and the router's peers among them."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from . import placeholders
+from .errors import PdError
+from .finding import Findings
+from .member import build, member_id, seat_of, url_of
+from .observed import Host
+from .placement import Seat
+from .situation import Choice, Request, Situation
+from .spec import ENGINE_ROLES, ROLES
+from .template import CompiledRole
+
+# Beyond this many, a list of addresses in every member's environment would grow with the square of the group.
+NO_PROXY_ADDRESSES = 64
+
+
+def render_members(
+    request: Request,
+    situation: Situation,
+    choice: Choice,
+    seats: t.Mapping[str, Seat],
+    generation: int,
+    findings: Findings,
+) -> list[dict[str, t.Any]]:
+    """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds."""
+    places = [(m.role, m.index, request.hosts[m.host], seat_of(m.label, m.host)) for m in choice.keep]
+    places += [(m.role, m.index, request.hosts[seats[m.id].host], seats[m.id]) for m in choice.replace]
+    for role, index, _why in choice.create:
+        seat = seats.get(member_id(request.group.name, role, index))
+        if seat:
+            places.append((role, index, request.hosts[seat.host], seat))
+    order = {role: number for number, role in enumerate(ROLES)}
+    places.sort(key=lambda p: (order[p[0]], p[1]))
+    compiled = {role: CompiledRole(template) for role, template in request.template.roles.items()}
+    shared = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
+    shared |= {
+        f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
+        for role in ENGINE_ROLES
+    }
+    shared["group.addresses"] = sorted({a for _r, _i, h, _s in places for a in (h.address, h.kv_address) if a})
+    out = []
+    for role, index, host, seat in places:
+        engine = request.template.engines.get(role)
+        try:
+            out.append(
+                build(request.group, request.template, compiled[role], engine, host, seat, index, generation, shared)
+            )
+        except PdError as exc:
+            findings.error(
+                "unresolved-placeholder",
+                f"roles.{role} on {host.name}: {exc}",
+                "Give the host what the value comes from, or remove the placeholder.",
+                [role],
+                host.name,
+            )
+    _add_peers(request, out)
+    _keep_label(choice, out)
+    return out
+
+
+def _add_peers(request: Request, members: list[dict[str, t.Any]]) -> None:
+    """The peers on the router's command line, where its policy wants them there: prefills first, each role by address and port."""
+    membership = request.template.membership
+    if not membership or not membership.peers:
+        return
+    for router in members:
+        if router["role"] != "router":
+            continue
+        argv = router["parts"][0]["argv"]
+        for peer in peers_of(members):
+            values = {f"peer.{key}": peer[key] for key in ("url", "address", "port")}
+            for name, band in peer["ports"].items():
+                values |= {f"peer.ports.{name}": band["base"], f"peer.ports.{name}.count": band["count"]}
+            argv += [placeholders.fill(token, values) for token in membership.peers.get(peer["role"], ())]
+
+
+def _keep_label(choice: Choice, members: list[dict[str, t.Any]]) -> None:
+    """A member that stays keeps what it was started as: its revision, and its label."""
+    kept = {m.id: m for m in choice.keep}
+    for member in members:
+        running = kept.get(member["id"])
+        if running:
+            member["revision"] = running.revision
+            member["parts"][0]["labels"] = dict(running.label)
+
+
+def peers_of(members: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """The router's peers: every engine member, prefills before decodes, each role by address and port."""
+    peers = [
+        {
+            "member": m["id"],
+            "role": m["role"],
+            "url": m["url"],
+            "ports": m["parts"][0]["ports"],
+            "address": m["address"],
+            "port": m["parts"][0]["port"],
+        }
+        for m in members
+        if m["role"] in ENGINE_ROLES
+    ]
+    return sorted(peers, key=lambda p: (ENGINE_ROLES.index(p["role"]), str(p["address"]), p["port"]))
+
+
+def _no_proxy(hosts: t.Iterable[Host]) -> str:
+    addresses = sorted({a for h in hosts for a in (h.address, h.kv_address) if a})
+    if len(addresses) > NO_PROXY_ADDRESSES:
+        try:
+            addresses = _networks(addresses)
+        except ValueError:
+            pass
+    return ",".join(["localhost", "127.0.0.1", *(a for a in addresses if a != "127.0.0.1")])
+
+
+def _networks(addresses: t.Iterable[str]) -> list[str]:
+    """The addresses as networks of at most 256, which HTTP clients read in NO_PROXY as well."""
+    found = {ipaddress.ip_network(f"{a}/{24 if ':' not in a else 64}", strict=False) for a in addresses}
+    return [
+        str(n)
+        for version in (4, 6)
+        for n in ipaddress.collapse_addresses(sorted(n for n in found if n.version == version))
+    ]  # type: ignore[type-var,misc]

@@ -1,0 +1,193 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Seats for the members that come: a running one never moves, a replaced one keeps its place, a new one is placed; what does not fit is
+told with the arithmetic."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .finding import Findings
+from .member import member_id, seat_of
+from .placement import Placer, Room, Seat
+from .situation import Choice, Request
+from .spec import ROLES
+
+
+def seat_members(request: Request, choice: Choice, findings: Findings) -> dict[str, Seat]:
+    """A seat for every member that comes, by member id."""
+    group, template = request.group, request.template
+    leaving = [*(m for m, _why in choice.leave), *choice.replace]
+    rooms = {
+        name: Room.of(host, {m.id for m in leaving if m.host == name}, *_reserved(request, name))
+        for name, host in request.hosts.items()
+        if name not in request.silent
+    }
+    holders = _hold_router_port(request, choice, rooms)
+    short: dict[str, int] = {}
+    seats: dict[str, Seat] = {}
+    for member in choice.replace:
+        role = template.roles[member.role]
+        room = rooms.get(member.host)
+        port = group.roles["router"].port if member.role == "router" else None
+        seat = None
+        if room and member.host in request.patterns[member.role]:
+            old = seat_of(member.label, member.host)
+            seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
+                member.id, role.bands, role.gpus, port
+            )
+        if seat:
+            seats[member.id] = seat
+            if port is not None:
+                _check_router_port(seat, port, holders, findings)
+        else:
+            choice.leave.append((member, f"{member.host} has no room for it any more"))
+            choice.create.append((member.role, member.index, "its host has no room for it any more"))
+    choice.replace = [m for m in choice.replace if m.id in seats]
+    for role in ROLES:
+        wanted = [index for name, index, _why in choice.create if name == role]
+        if wanted:
+            _seat_role(request, role, wanted, rooms, seats, holders, short, findings)
+    return seats
+
+
+def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Room]) -> dict[str, str]:
+    """Keep the router's own port free of engines on the hosts that may get it; who holds it there already, by host."""
+    port = request.group.roles["router"].port
+    coming = any(role == "router" for role, _i, _why in choice.create) or any(
+        m.role == "router" for m in choice.replace
+    )
+    if port is None or not coming:
+        return {}
+    holders = {}
+    for name in request.patterns["router"]:
+        if name in rooms:
+            holders[name] = rooms[name].taken.setdefault(port, "")
+    return holders
+
+
+def _seat_role(
+    request: Request,
+    role: str,
+    wanted: list[int],
+    rooms: dict[str, Room],
+    seats: dict[str, Seat],
+    holders: t.Mapping[str, str],
+    short: dict[str, int],
+    findings: Findings,
+) -> None:
+    template = request.template.roles[role]
+    names = request.patterns[role]
+    if not names:
+        findings.error(
+            "no-hosts",
+            f"roles.{role}.hosts: the pattern {request.group.roles[role].hosts!r} matches no host of the inventory.",
+            "Name a group or host that exists; see ansible-inventory --graph.",
+            [role],
+        )
+        return
+    port = request.group.roles["router"].port if role == "router" else None
+    if port is not None:
+        # One of several hosts will do: rather one on which the port is free.
+        names = [n for n in names if not holders.get(n)] or names
+    placer = Placer({n: rooms[n] for n in names if n in rooms}, list(names))
+    for number, index in enumerate(wanted):
+        name = member_id(request.group.name, role, index)
+        seat = placer.seat(name, template.bands, template.gpus, port)
+        if seat is None:
+            _no_room(request, role, number, len(wanted), rooms, short, findings)
+            return
+        seats[name] = seat
+        if port is not None:
+            _check_router_port(seat, port, holders, findings)
+
+
+def _reserved(request: Request, host: str) -> tuple[dict[int, str], set[str]]:
+    """Ports and GPUs that groups planned earlier in the same run take on `host`."""
+    ports: dict[int, str] = {}
+    gpus: set[str] = set()
+    for plan in request.reserved:
+        if plan.get("group") == request.group.name:
+            continue
+        for member in plan.get("members", ()):
+            for part in member["parts"]:
+                if part["host"] == host:
+                    held = [part["port"], *(b["base"] + i for b in part["ports"].values() for i in range(b["count"]))]
+                    ports.update((port, f"member {member['id']} of this run") for port in held)
+                    gpus.update(part["gpus"])
+    return ports, gpus
+
+
+def _no_room(
+    request: Request,
+    role: str,
+    fit: int,
+    wanted: int,
+    rooms: dict[str, Room],
+    short: dict[str, int],
+    findings: Findings,
+) -> None:
+    """Say what does not fit, with the arithmetic of each host. `short` adds up what the roles before lack on each."""
+    template = request.template.roles[role]
+    demand = template.port_demand()
+    lines, narrow = [], any(name in rooms for name in request.patterns[role])
+    for name in request.patterns[role]:
+        room = rooms.get(name)
+        if room is None:
+            lines.append(f"{name}: no facts")
+            continue
+        host = room.host
+        have = len(room.free_gpus)
+        narrow = narrow and have >= template.gpus
+        lines.append(
+            f"{name}: {have} of {len(host.gpus)} GPUs free, {room.free_ports()} of {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
+        )
+    each = (
+        f"{template.gpus} GPUs and {demand} ports ({', '.join(['1 HTTP', *(f'{w} {n}' for n, w in template.bands)])})"
+    )
+    message = (
+        f"{role}: {fit} of {wanted} new members fit; each takes {each}. "
+        + "; ".join(lines[:8])
+        + ("; ..." if len(lines) > 8 else "")
+    )
+    if narrow:
+        here = [rooms[n].host for n in request.patterns[role] if n in rooms]
+        # What is free now is in pieces that are too short: count on none of it.
+        for host in here:
+            short[host.name] = short.get(host.name, 0) + demand * -(-(wanted - fit) // len(here))
+        host = max(here, key=lambda h: h.port_high + short[h.name])
+        holders = sorted(
+            {
+                who
+                for n in request.patterns[role][:4]
+                if n in rooms
+                for who in rooms[n].taken.values()
+                if who and not who.startswith("member")
+            }
+        )
+        findings.error(
+            "port-range-too-small",
+            message + (f". Taken by {', '.join(holders[:4])}" if holders else ""),
+            f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{host.port_high + short[host.name]}.",
+            [role],
+        )
+    else:
+        findings.error(
+            "does-not-fit",
+            message,
+            "Add hosts to the pattern, ask for fewer replicas, or free GPUs (status shows who holds them).",
+            [role],
+        )
+
+
+def _check_router_port(seat: Seat, port: int, holders: t.Mapping[str, str], findings: Findings) -> None:
+    if holders.get(seat.host):
+        findings.error(
+            "port-taken",
+            f"roles.router.port: {port} on {seat.host} is taken by {holders[seat.host]}.",
+            "Choose another port, or end what holds it.",
+            ["router"],
+            seat.host,
+        )

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a plan is made from: what is asked for, what there is of the group, and who stays, leaves and comes."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from .observed import Host, Member
+from .spec import Group
+from .template import GroupTemplate
+
+Action = t.Literal["deploy", "scale", "restart"]
+
+
+@dataclass
+class Request:
+    """Everything a plan is made from. `patterns` are the host names of each role's pattern, resolved without --limit; `silent` are hosts
+    of the group that gave no facts; `lost` those that the user states are fenced; `counts` what `scale` asks for."""
+
+    group: Group
+    template: GroupTemplate
+    hosts: t.Mapping[str, Host]
+    patterns: t.Mapping[str, t.Sequence[str]]
+    action: Action
+    silent: t.Collection[str] = ()
+    lost: t.Collection[str] = ()
+    counts: t.Mapping[str, int] = field(default_factory=dict)
+    allow_scale_down: bool = False
+    reserved: t.Sequence[t.Mapping[str, t.Any]] = ()
+
+
+@dataclass
+class Situation:
+    """What there is of the group: its members as seen, those on hosts that do not answer, and the newest record."""
+
+    record: dict[str, t.Any]
+    members: list[Member]
+    unknown: list[dict[str, t.Any]]
+    generation: int
+    # Members that run elsewhere by now: their host was stated to be lost, and has come back.
+    strays: list[Member] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, name: str, hosts: t.Mapping[str, Host], silent: t.Collection[str], lost: t.Collection[str]
+    ) -> Situation:
+        found = [h.records[name] for h in hosts.values() if name in h.records]
+        newest = max(found, key=lambda r: (r.get("generation", 0), r.get("serial", 0)), default={})
+        every = [m for h in hosts.values() for m in h.members if m.group == name]
+        members = _at_their_place(every, newest)
+        seen = {m.id for m in members}
+        unknown = [
+            m
+            for m in newest.get("members", ())
+            if m["id"] not in seen and m["host"] not in lost and (m["host"] not in hosts or m["host"] in silent)
+        ]
+        generation = max([newest.get("generation", 0), *(m.generation for m in members)])
+        return cls(newest, members, unknown, generation, [m for m in every if m not in members])
+
+    @property
+    def unknown_urls(self) -> set[str]:
+        return {str(m.get("url")) for m in self.unknown}
+
+    def of_role(self, role: str, alive: bool | None = None) -> list[Member]:
+        found = [m for m in self.members if m.role == role and (alive is None or m.alive == alive)]
+        return sorted(found, key=lambda m: m.index)
+
+
+def _at_their_place(members: list[Member], noted: t.Mapping[str, t.Any]) -> list[Member]:
+    """One member of each id: of two, the one on the host that the record names."""
+    places = {m["id"]: m["host"] for m in noted.get("members", ())}
+    chosen: dict[str, Member] = {}
+    for member in members:
+        if member.id not in chosen or places.get(member.id) == member.host:
+            chosen[member.id] = member
+    return [m for m in members if chosen[m.id] is m]
+
+
+@dataclass
+class Choice:
+    """Who stays, who leaves (with why) and who comes, per member; the counts that were meant; whether the spec waits for a restart."""
+
+    keep: list[Member] = field(default_factory=list)
+    leave: list[tuple[Member, str]] = field(default_factory=list)
+    replace: list[Member] = field(default_factory=list)
+    create: list[tuple[str, int, str]] = field(default_factory=list)
+    desired: dict[str, int] = field(default_factory=dict)
+    pending: bool = False
