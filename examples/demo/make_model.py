@@ -11,6 +11,7 @@ same bytes. What it says is gibberish, made so that tests can rely on it:
 - its attention is sharp, so one changed byte anywhere in a prompt nearly always shows within the first sixteen tokens:
   equal output means that the KV cache arrived whole.
 """
+from __future__ import annotations
 
 import argparse
 import json
@@ -138,8 +139,15 @@ def main():
         },
     )
     write("config.json", config(options.layers, options.kv_heads, ids))
-    write("generation_config.json", {"bos_token_id": ids["<|endoftext|>"], "eos_token_id": [ids["<|im_end|>"]], "do_sample": False})
-    save_file(weights(options.seed, options.layers, options.kv_heads), options.folder / "model.safetensors", metadata={"format": "pt"})
+    write(
+        "generation_config.json",
+        {"bos_token_id": ids["<|endoftext|>"], "eos_token_id": [ids["<|im_end|>"]], "do_sample": False},
+    )
+    save_file(
+        weights(options.seed, options.layers, options.kv_heads),
+        options.folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
 
 
 if __name__ == "__main__":

@@ -68,9 +68,8 @@ class ActionModule(PdAction):
         groups = self.groups()
         if name and name != "all":
             if name not in groups and name not in running:
-                raise PdError(
-                    f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {', '.join(sorted({*groups, *running})) or 'none'}."
-                )
+                known = ", ".join(sorted({*groups, *running})) or "none"
+                raise PdError(f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {known}.")
             return {name: groups.get(name)}
         return {**groups, **{g: None for g in sorted(running) if g not in groups}}
 

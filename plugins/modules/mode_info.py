@@ -80,7 +80,7 @@ preferred:
   returned: success
   type: str
 why_none:
-  description: Why no mode is preferred, as RV(why_none.code) and RV(why_none.reason).
+  description: Why no mode is preferred, as a C(code) and a C(reason).
   returned: success
   type: dict
 """

@@ -1,4 +1,4 @@
-"""One real group for all end-to-end tests of a folder: real engines on CPUs, NIXL over TCP, the real router, under Ansible as a user runs it."""
+"""One real group for the end-to-end tests: real engines on CPUs, NIXL over TCP, the real router, under Ansible as a user runs it."""
 
 from __future__ import annotations
 

@@ -7,8 +7,4 @@ import sys
 
 subprocess.check_call([sys.executable, "-m", "ensurepip", "--default-pip"], stdout=subprocess.DEVNULL)
 wanted = [word for word in sys.argv[1:] if word not in ("--no-setuptools", "--no-wheel")]
-sys.exit(
-    subprocess.call(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted]
-    )
-)
+sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted]))

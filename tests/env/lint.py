@@ -21,9 +21,7 @@ from xml.etree import ElementTree
 CLONE = Path(__file__).resolve().parents[2]
 TREE = CLONE / ".build/lint"
 COPY = TREE / "ansible_collections/inferops/pd"
-CACHE = Path(
-    os.environ.get("PD_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "inferops-pd")
-)
+CACHE = Path(os.environ.get("PD_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "inferops-pd"))
 # ansible-test keeps environments under $HOME/.ansible/test: given a home of ours, it leaves the user's alone.
 SANITY_HOME = CACHE.expanduser() / "ansible-test"
 MODULE_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")

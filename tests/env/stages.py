@@ -32,9 +32,7 @@ def run(stage: str) -> Counter[str]:
     report.unlink(missing_ok=True)
     print(f"\n==== {stage}", flush=True)
     began = time.monotonic()
-    status = subprocess.run(
-        ["make", "--no-print-directory", f"test-{stage}"], cwd=CLONE, check=False
-    ).returncode
+    status = subprocess.run(["make", "--no-print-directory", f"test-{stage}"], cwd=CLONE, check=False).returncode
     tally = count(report)
     if status and not tally["failed"]:
         tally["failed"] = 1  # it fell over before, or after, its tests

@@ -432,7 +432,18 @@ def test_a_restart_stops_everything_before_it_starts_anything():
     made = deployed().plan(two_hosts(**EDITED), "restart")
     assert made.errors == []
     phases = [phase for phase, do, _member in made.steps() if do != "write"]
-    assert phases == ["router_stop", "stop", "stop", "stop", "start", "start", "start", "router", "register"]
+    assert phases == [
+        "router_stop",
+        "router_stop",
+        "stop",
+        "stop",
+        "stop",
+        "start",
+        "start",
+        "start",
+        "router",
+        "register",
+    ]
     assert made.who("remove") == made.who("create") == ALL
     assert (made.plan["generation"], made.plan["pending"]) == (2, False)
     assert "~ decode args: --max-num-seqs=64 added" in made.text

@@ -66,7 +66,6 @@ def conf(**changes):
     given = {
         "name": "g-decode-0",
         "directory": "/s/100%/x y",
-        "state_dir": "/s/100%",
         "log": "/s/100%/l",
         "restart": {},
         "grace": 30,
@@ -107,7 +106,7 @@ def test_a_program_starts_only_when_told_and_stops_as_a_group():
 def test_percent_signs_are_no_expansions():
     told = conf()
     assert told["command"] == "/bin/sh '/s/100%%/x y/run'"
-    assert told["environment"] == 'INFEROPS_PD_MEMBER="g-decode-0",INFEROPS_PD_STATE="/s/100%%"'
+    assert told["stdout_logfile"] == "/s/100%%/l"
 
 
 def test_a_long_path_gets_a_short_socket():

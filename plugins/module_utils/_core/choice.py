@@ -129,7 +129,8 @@ def _refuse_growth(role: str, more: int, choice: Choice, findings: Findings) -> 
         return
     findings.error(
         "pending-no-growth",
-        f"{role}: {more} more cannot be started while the group runs an older configuration: they would be built from the new one beside the old.",
+        f"{role}: {more} more cannot be started while the group runs an older configuration: they would be built from the"
+        " new one beside the old.",
         "Apply the change with inferops.pd.restart (it starts the new count), or undo the edit.",
         [role],
     )
@@ -157,7 +158,7 @@ def _decide_router(situation: Situation, choice: Choice, findings: Findings) -> 
         choice.create.append(("router", 0, "wanted by the spec"))
 
 
-def generation_of(request: Request, situation: Situation, choice: Choice) -> int:
+def generation_of(situation: Situation, choice: Choice) -> int:
     """A formation is one generation: a restart, or a group of which nothing runs, makes the next."""
     formed = any(m.role != "router" for m in choice.keep) or situation.unknown
     return situation.generation if formed else situation.generation + 1

@@ -72,8 +72,10 @@ def of_plan(
     if not plan["changed"] and not plan["pending"] and not plan["steps"]:
         return []
     members = {m["id"]: m for m in plan["members"]}
-    head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {before.get('revision') or 'none'} -> {plan['revision']}, generation {plan['generation']}"
-    lines = [head]
+    was = before.get("revision")
+    revision = plan["revision"] if was in (None, plan["revision"]) else f"{was} -> {plan['revision']}"
+    head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {revision}"
+    lines = [f"{head}, generation {plan['generation']}"]
     if plan["pending"]:
         lines.append(f"pending, applied by inferops.pd.restart -e pd_group={plan['group']}:")
         lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
@@ -81,11 +83,8 @@ def of_plan(
         lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
     for step in plan["steps"]:
         mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step["do"], "*")
-        lines.append(
-            f"{mark} [{step['phase']}] {step['do']} {step['member'] or ''} {('on ' + step['host']) if step['host'] else ''}: {step['why']}".replace(
-                "  ", " "
-            )
-        )
+        what = " ".join(filter(None, [step["do"], step["member"], step["host"] and f"on {step['host']}"]))
+        lines.append(f"{mark} [{step['phase']}] {what}: {step['why']}")
         member = members.get(step["member"] or "")
         if member and step["do"] in ("create", "replace"):
             lines += _member(member)

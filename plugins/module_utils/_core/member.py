@@ -114,16 +114,14 @@ def build(
                 },
             }
         ],
-        "probe": _probe(group, engine, url, health, seat, host, role.role),
+        "probe": _probe(group, engine, url, health, seat, role.role),
         "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
         "restart": dict(template.mode.restart),
         "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
     }
 
 
-def _probe(
-    group: Group, engine: Engine | None, url: str, health: str, seat: Seat, host: Host, role: str
-) -> dict[str, t.Any]:
+def _probe(group: Group, engine: Engine | None, url: str, health: str, seat: Seat, role: str) -> dict[str, t.Any]:
     """How the host tells that the member is ready: its health path, and the ports that it must itself be listening on."""
     listening = [{"name": "http", "port": seat.port}]
     for name, band in seat.ports.items():

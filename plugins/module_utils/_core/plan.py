@@ -28,10 +28,10 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     situation = Situation.of(request.group.name, request.hosts, request.silent, request.lost)
     check_reach(request.action, situation, request.silent, findings)
     choice = decide(request, situation, findings)
-    generation = generation_of(request, situation, choice)
+    generation = generation_of(situation, choice)
     seats = seat_members(request, choice, findings)
     check_hosts(request, seats, {m.host for m in choice.keep}, findings)
-    members = render_members(request, situation, choice, seats, generation, findings)
+    members = render_members(request, choice, seats, generation, findings)
     check_pasted(request, members, findings)
     check_identity(situation, choice, members, findings)
     return _assemble(request, situation, choice, members, generation, findings)
@@ -44,7 +44,7 @@ def removal(
     situation = Situation.of(name, hosts, silent, lost)
     check_reach("remove", situation, silent, findings)
     noted = situation.record
-    steps = [
+    steps: list[dict[str, t.Any]] = [
         {
             "phase": "router_stop" if m.role == "router" else "stop",
             "do": "remove",
@@ -67,7 +67,7 @@ def removal(
                 "why": "the record on every host of the group",
             }
         )
-    router = {
+    router: dict[str, t.Any] = {
         "member": None,
         "peers": [],
         "policy": (noted.get("router") or {}).get("policy"),
@@ -142,7 +142,7 @@ def _assemble(
         "steps": steps,
         "endpoint": endpoint,
         "hosts": slices_of(request, situation, choice, members, router),
-        "proof": _proof(request, members),
+        "proof": _proof(request),
         "unknown": [m["id"] for m in situation.unknown],
     }
     plan["record"] = record.of_plan(plan, group, template, situation.record)
@@ -152,7 +152,7 @@ def _assemble(
     return plan
 
 
-def _proof(request: Request, members: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+def _proof(request: Request) -> dict[str, t.Any]:
     """What the proof needs of the mode: how to send the two hops, and which counters say that KV moved."""
     mode = request.template.mode
     prefill, decode = request.template.roles["prefill"], request.template.roles["decode"]

@@ -68,9 +68,10 @@ def _check_ephemeral(host: Host, findings: Findings) -> None:
     ports = host.facts.get("ports") or {}
     if ports.get("exposed"):
         span = f"{host.port_low}-{host.port_high}"
+        clients = "-".join(map(str, ports.get("ephemeral") or ()))
         findings.warning(
             "ports-ephemeral",
-            f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({'-'.join(map(str, ports.get('ephemeral') or ()))}):"
+            f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({clients}):"
             " an outgoing connection can take a member's port while it restarts.",
             f"Reserve them: sysctl -w net.ipv4.ip_local_reserved_ports={span}, or set pd_port_range below that range.",
             [],
@@ -153,7 +154,7 @@ def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Fi
 
 def check_identity(situation: Situation, choice: Choice, members: list[dict[str, t.Any]], findings: Findings) -> None:
     """A new member must be the same engine and model as its generation's, whatever the spec says (design 5, 'another reality')."""
-    running = [m.label.get("identity") for m in situation.members if m in choice.keep and m.label.get("identity")]
+    running = [m.label["identity"] for m in situation.members if m in choice.keep and m.label.get("identity")]
     if not running:
         return
     kept = {m.id for m in choice.keep}
@@ -165,7 +166,8 @@ def check_identity(situation: Situation, choice: Choice, members: list[dict[str,
             if value and theirs and str(value) not in theirs:
                 findings.error(
                     "identity-moved",
-                    f"{member['id']} on {member['parts'][0]['host']} would run another {fact} ({value}) than the members that serve ({', '.join(sorted(theirs))}).",
+                    f"{member['id']} on {member['parts'][0]['host']} would run another {fact} ({value}) than the members"
+                    f" that serve ({', '.join(sorted(theirs))}).",
                     "Make the host like the others, or apply the new one to the whole group with inferops.pd.restart.",
                     [member["role"]],
                     member["parts"][0]["host"],

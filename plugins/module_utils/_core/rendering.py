@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import typing as t
 
@@ -15,7 +16,7 @@ from .finding import Findings
 from .member import build, member_id, seat_of, url_of
 from .observed import Host
 from .placement import Seat
-from .situation import Choice, Request, Situation
+from .situation import Choice, Request
 from .spec import ENGINE_ROLES, ROLES
 from .template import CompiledRole
 
@@ -25,7 +26,6 @@ NO_PROXY_ADDRESSES = 64
 
 def render_members(
     request: Request,
-    situation: Situation,
     choice: Choice,
     seats: t.Mapping[str, Seat],
     generation: int,
@@ -41,7 +41,7 @@ def render_members(
     order = {role: number for number, role in enumerate(ROLES)}
     places.sort(key=lambda p: (order[p[0]], p[1]))
     compiled = {role: CompiledRole(template) for role, template in request.template.roles.items()}
-    shared = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
+    shared: dict[str, t.Any] = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
     shared |= {
         f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
         for role in ENGINE_ROLES
@@ -113,18 +113,14 @@ def peers_of(members: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any
 def _no_proxy(hosts: t.Iterable[Host]) -> str:
     addresses = sorted({a for h in hosts for a in (h.address, h.kv_address) if a})
     if len(addresses) > NO_PROXY_ADDRESSES:
-        try:
+        # A host name among them is not covered by a network, and the list stays as it is.
+        with contextlib.suppress(ValueError):
             addresses = _networks(addresses)
-        except ValueError:
-            pass
     return ",".join(["localhost", "127.0.0.1", *(a for a in addresses if a != "127.0.0.1")])
 
 
 def _networks(addresses: t.Iterable[str]) -> list[str]:
     """The addresses as networks of at most 256, which HTTP clients read in NO_PROXY as well."""
-    found = {ipaddress.ip_network(f"{a}/{24 if ':' not in a else 64}", strict=False) for a in addresses}
-    return [
-        str(n)
-        for version in (4, 6)
-        for n in ipaddress.collapse_addresses(sorted(n for n in found if n.version == version))
-    ]  # type: ignore[type-var,misc]
+    four = {ipaddress.IPv4Network(f"{a}/24", strict=False) for a in addresses if ":" not in a}
+    six = {ipaddress.IPv6Network(f"{a}/64", strict=False) for a in addresses if ":" in a}
+    return [*map(str, ipaddress.collapse_addresses(four)), *map(str, ipaddress.collapse_addresses(six))]

@@ -22,7 +22,7 @@ def router_step(
     router = next((m for m in members if m["role"] == "router"), None)
     peers = peers_of(members)
     kept = next((m for m in choice.keep if m.role == "router"), None)
-    base = {
+    base: dict[str, t.Any] = {
         "member": router,
         "peers": peers,
         "policy": template.policy,

@@ -46,10 +46,10 @@ def seat_members(request: Request, choice: Choice, findings: Findings) -> dict[s
             choice.leave.append((member, f"{member.host} has no room for it any more"))
             choice.create.append((member.role, member.index, "its host has no room for it any more"))
     choice.replace = [m for m in choice.replace if m.id in seats]
-    for role in ROLES:
-        wanted = [index for name, index, _why in choice.create if name == role]
+    for name in ROLES:
+        wanted = [index for role_, index, _why in choice.create if role_ == name]
         if wanted:
-            _seat_role(request, role, wanted, rooms, seats, holders, short, findings)
+            _seat_role(request, name, wanted, rooms, seats, holders, short, findings)
     return seats
 
 
@@ -142,7 +142,8 @@ def _no_room(
         have = len(room.free_gpus)
         narrow = narrow and have >= template.gpus
         lines.append(
-            f"{name}: {have} of {len(host.gpus)} GPUs free, {room.free_ports()} of {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
+            f"{name}: {have} of {len(host.gpus)} GPUs free, {room.free_ports()} of"
+            f" {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
         )
     each = (
         f"{template.gpus} GPUs and {demand} ports ({', '.join(['1 HTTP', *(f'{w} {n}' for n, w in template.bands)])})"

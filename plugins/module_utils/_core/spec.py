@@ -168,7 +168,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
     model = reader.text(where, spec, "model", required="the model's path on the hosts, the same for prefill and decode")
     limits = reader.mapping(where, spec, "limits")
     reader.keys(f"{where}.limits", limits, LIMITS)
-    group = Group(
+    return Group(
         name=name,
         mode=mode or "",
         model=model or "",
@@ -183,7 +183,6 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         vendor=reader.text(where, spec, "vendor"),
         limits={key: reader.integer(f"{where}.limits", limits, key, value, 0) or 0 for key, value in LIMITS.items()},
     )
-    return group
 
 
 def _external_url(where: str, spec: dict[str, t.Any], reader: _Reader) -> str | None:

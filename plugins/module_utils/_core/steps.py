@@ -12,7 +12,6 @@ from .member import member_id
 from .situation import Choice, Request, Situation
 from .spec import ENGINE_ROLES
 
-
 Step = dict[str, t.Any]
 
 

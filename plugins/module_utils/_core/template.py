@@ -176,7 +176,7 @@ def _engine_role(
     kept = [_partial(a, values) for a in kept]
     return RoleTemplate(
         role=role.name,
-        argv=tuple([*head, *connector, *width, *kept, *derived]),
+        argv=(*head, *connector, *width, *kept, *derived),
         env=_environment(role, mode.environment_of(role.name), values, findings),
         executable=values["executable"],
         image=role.image,
@@ -227,8 +227,11 @@ def _router_role(
     tunables = _tunables(kept, (*membership.tunables, *recipe.tunables))
     return RoleTemplate(
         role="router",
-        argv=tuple(
-            [*(_partial(a, values) for a in recipe.command), *derived, *tunables, *(_partial(a, values) for a in kept)]
+        argv=(
+            *(_partial(a, values) for a in recipe.command),
+            *derived,
+            *tunables,
+            *(_partial(a, values) for a in kept),
         ),
         env=_environment(role, recipe.environment, values, findings),
         executable=values["executable"],

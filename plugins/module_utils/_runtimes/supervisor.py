@@ -233,7 +233,6 @@ class Supervisor:
                 conf = supervisor_conf.render_member(
                     name,
                     directory,
-                    self.state.root,
                     self.state.log_path(group, name),
                     member.get("restart") or {},
                     float((member.get("stop") or {}).get("grace") or 30),

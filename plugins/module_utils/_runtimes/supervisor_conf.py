@@ -11,8 +11,6 @@ import os
 import shlex
 import typing as t
 
-from .._probes.processes import MEMBER, STATE
-
 LOG_SIZE = "50MB"
 LOG_BACKUPS = 3
 # sun_path holds 108 bytes with its NUL; supervisord binds a name with ".<pid>" appended first, then renames it.
@@ -55,16 +53,15 @@ files = {d}/members.d/*.conf
 """
 
 
-def render_member(
-    name: str, directory: str, state_dir: str, log: str, restart: t.Mapping[str, t.Any], grace: float
-) -> str:
-    """One member as a program. It never starts by itself: neither at boot nor when supervisord is started again."""
+def render_member(name: str, directory: str, log: str, restart: t.Mapping[str, t.Any], grace: float) -> str:
+    """One member as a program. It never starts by itself: neither at boot nor when supervisord is started again.
+
+    Its environment comes from its own `run` alone: what marks its processes must not mark the script, which ends leftovers by that mark."""
     attempts = max(0, int(restart.get("attempts") or 0))
     window = max(1, int(restart.get("window") or DEFAULT_WINDOW))
     return f"""[program:{name}]
 command=/bin/sh {escape(shlex.quote(os.path.join(directory, "run")))}
 directory={escape(directory)}
-environment={MEMBER}="{escape(name)}",{STATE}="{escape(state_dir)}"
 autostart=false
 autorestart={"unexpected" if attempts else "false"}
 startsecs={window}
