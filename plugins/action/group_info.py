@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._core import status
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.observed import read_host
-from ..plugin_utils._action import PdAction
+from ..plugin_utils._action import PdAction, known_of
 from ..plugin_utils._plain import to_plain
 
 
@@ -76,7 +76,7 @@ class ActionModule(PdAction):
     def _group(self, name: str, spec: t.Any, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
         if spec is None:
             return status.of_group(name, None, None, hosts, silent)
-        verdict = self.verdict(name, spec)
+        verdict = self.verdict(name, spec, known_of(name, spec, hosts))
         state = status.of_group(name, verdict.group, verdict.template, hosts, silent, verdict.findings.items)
         errors = [f.to_plain() for f in verdict.findings.errors]
         if errors:

@@ -15,7 +15,7 @@ from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.observed import Host, read_host
 from ..module_utils._core.spec import ENGINE_ROLES, parse
 from ..module_utils._core.validate import Verdict
-from ..plugin_utils._action import PdAction, refuse
+from ..plugin_utils._action import PdAction, known_of, refuse
 from ..plugin_utils._plain import names_list, to_plain
 
 
@@ -43,7 +43,8 @@ class ActionModule(PdAction):
             silent = sorted(set(self._pattern_hosts_of(name)) - set(hosts) - set(names_list(self.args["lost_hosts"])))
             plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings)
         else:
-            verdict = self.verdict(name, self.spec_of(name))
+            spec = self.spec_of(name)
+            verdict = self.verdict(name, spec, known_of(name, spec, hosts))
             self._refuse(name, verdict.findings, {})
             request, findings = self._request(verdict, hosts), verdict.findings
             silent = list(request.silent)

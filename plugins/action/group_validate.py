@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import as_text
+from ..module_utils._core.known import Known
 from ..module_utils._core.validate import Verdict
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._plain import to_plain
@@ -34,7 +35,7 @@ class ActionModule(PdAction):
         results: dict[str, t.Any] = {}
         refusals: list[str] = []
         for group, spec in specs.items():
-            verdict = self.verdict(group, spec)
+            verdict = self.verdict(group, spec, self._known())
             self._check_patterns(verdict)
             refusal = refuse(group, verdict.findings, self.args["fail_on"])
             if refusal:
@@ -57,6 +58,10 @@ class ActionModule(PdAction):
             self._display.display("\n".join(_line(group, result) for group, result in results.items()))
         told = [f["message"] for r in results.values() for f in r["findings"] if f["severity"] != "error"]
         return {**answer, "warnings": told}
+
+    def _known(self) -> Known:
+        """What the caller gives beside the specs."""
+        return Known(to_plain(self.args["model_config"]), to_plain(self.args["hosts"]) or {})
 
     def _specs(self, name: str | None) -> dict[str, t.Any]:
         if self.args["one"] and name in (None, "", "all"):

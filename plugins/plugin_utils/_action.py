@@ -16,6 +16,8 @@ from ansible.plugins.action import ActionBase
 from ..module_utils import _engines
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
+from ..module_utils._core.known import NOTHING, Known
+from ..module_utils._core.observed import Host
 from ..module_utils._core.validate import Catalogue, Verdict, validate
 from ._modes import load_modes
 from ._plain import names_list, to_plain
@@ -84,8 +86,8 @@ class PdAction(ActionBase):
         paths = names_list(self.args.get("modes_path")) or names_list(self.variable("pd_modes_path"))
         return Catalogue(load_modes(paths), _engines.by_backend)
 
-    def verdict(self, name: str, spec: t.Any) -> Verdict:
-        return validate(name, spec, self.catalogue())
+    def verdict(self, name: str, spec: t.Any, known: Known = NOTHING) -> Verdict:
+        return validate(name, spec, self.catalogue(), known)
 
     # -- hosts -----------------------------------------------------------------------------------------------------------------
 
@@ -113,6 +115,15 @@ class PdAction(ActionBase):
             if isinstance(result, t.Mapping) and not result.get("skipped"):
                 found[host] = to_plain(result)
         return found
+
+
+def known_of(name: str, spec: t.Any, hosts: t.Mapping[str, Host]) -> Known:
+    """What the hosts' facts tell beside the spec: the model's configuration, and the choices that the group's record holds."""
+    path = str(spec.get("model") or "") if isinstance(spec, t.Mapping) else ""
+    config = next((c for c in (h.model(path).get("config") for h in hosts.values()) if c), None)
+    records = [h.records[name] for h in hosts.values() if name in h.records]
+    newest = max(records, key=lambda r: (r.get("generation", 0), r.get("serial", 0)), default={})
+    return Known(config, {h.name: h.facts for h in hosts.values()}, newest.get("choices") or {})
 
 
 def refuse(name: str, findings: Findings, fail_on: str) -> str | None:

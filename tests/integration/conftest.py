@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 from integration import support_runtime
 from support import ROOT, Run, Site
 
@@ -72,7 +73,15 @@ def spec(model: Path, port: int, **changes: t.Any) -> dict[str, t.Any]:
 class Life(Site):
     """A site with what tests ask of it: who runs, what is recorded, what answers."""
 
-    port: int
+    port = 0
+    # Variables of the inventory beside pd_groups.
+    variables: t.Mapping[str, t.Any] = {}
+
+    def write(self) -> None:
+        super().write()
+        file = self.folder / "group_vars" / "all.yml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump(dict(self.variables)))
 
     @property
     def group(self) -> dict[str, t.Any]:

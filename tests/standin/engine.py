@@ -17,6 +17,8 @@ Environment:
   STANDIN_FAIL      a failure, or several with commas:
     exit_at_load        an argparse error, exit 2 at once
     die_at_load         loads, then a traceback with a ValueError, exit 1
+    die_while:FILE      the same, but only while FILE is there
+    die_telling:NAME    the same, and the ValueError holds the value of the variable NAME
     crash_once:FILE     the same with a RuntimeError, but only while FILE is not there (it is made)
     hang_at_load        never ready, its process lives, no reason logged
     block_size          never ready, and logs the block size that the platform refuses
@@ -139,6 +141,7 @@ class Engine:
         time.sleep(float(os.environ.get("STANDIN_LOAD", "0.3")))
         if "hang_at_load" in self.fails:
             hang()
+        self.die_for_a_reason()
         once = self.fails.get("crash_once")
         if "die_at_load" in self.fails or (once and not os.path.exists(once)):
             if once:
@@ -149,6 +152,13 @@ class Engine:
         if "child" in self.fails or "child_dies" in self.fails:
             self.fork_child()
         log("INFO", "gpu_model_runner.py:2000", "Model loading took 0.01 GiB and 0.1 seconds")
+
+    def die_for_a_reason(self) -> None:
+        secret, cause = self.fails.get("die_telling"), self.fails.get("die_while")
+        if secret:
+            die_at_load(f"ValueError: the token {os.environ.get(secret)} was refused")
+        if cause and os.path.exists(cause):
+            die_at_load(LAYOUT)
 
     def open_side_channel(self) -> None:
         """vLLM's listener is a thread: when it cannot bind, the thread dies and the engine waits for it for ever."""

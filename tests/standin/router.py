@@ -22,6 +22,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import urllib.error
 import urllib.request
 import uuid
@@ -136,6 +137,15 @@ class Handler(BaseHTTPRequestHandler):
         print(f"INFO vllm_router: {format % args}", flush=True)
 
 
+class Metrics(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -148,6 +158,8 @@ def run(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="vllm-router", allow_abbrev=False)
     parser.add_argument("--host", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=30000)
+    parser.add_argument("--prometheus-host", default="0.0.0.0")
+    parser.add_argument("--prometheus-port", type=int)
     parser.add_argument("--enable-igw", action="store_true")
     parser.add_argument("--vllm-pd-disaggregation", action="store_true")
     parser.add_argument("--prefill", action="append", nargs="+", default=[])
@@ -164,6 +176,9 @@ def run(argv: list[str]) -> None:
         for url in args.decode:
             registry.put(url.rstrip("/"), "decode", "unknown")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    if args.prometheus_port:
+        metrics = Server((args.prometheus_host, args.prometheus_port), Metrics)
+        threading.Thread(target=metrics.serve_forever, daemon=True).start()
     server = Server((args.host, args.port), Handler)
     print(f"INFO vllm_router::server: Starting server on {args.host}:{args.port} (stand-in)", flush=True)
     server.serve_forever(poll_interval=0.1)

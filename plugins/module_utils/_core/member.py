@@ -15,6 +15,14 @@ from .spec import Group
 from .template import CompiledRole, GroupTemplate
 
 
+CONTAINERS = ("docker",)
+VISIBLE_DEVICES = {
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "HIP_VISIBLE_DEVICES",
+    "ascend": "ASCEND_RT_VISIBLE_DEVICES",
+}
+
+
 def member_id(group: str, role: str, index: int) -> str:
     return f"{group}-{role}-{index}"
 
@@ -68,6 +76,8 @@ def build(
     name = member_id(group.name, role.role, index)
     values = {**shared, **values_of(name, index, host, seat)}
     argv, env, files = compiled.fill(values)
+    if seat.gpus and group.runtime not in CONTAINERS:
+        env = {**_gpu_mask(host, seat), **env}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
     return {
@@ -119,6 +129,12 @@ def build(
         "restart": dict(template.mode.restart),
         "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
     }
+
+
+def _gpu_mask(host: Host, seat: Seat) -> dict[str, str]:
+    """What confines a member to its own GPUs where no container does: the variable of its vendor, over which a user's own wins."""
+    vendors = {str(g.get("vendor") or "nvidia").lower() for g in host.gpus if str(g["id"]) in seat.gpus}
+    return {VISIBLE_DEVICES[v]: ",".join(seat.gpus) for v in sorted(vendors) if v in VISIBLE_DEVICES}
 
 
 def _probe(group: Group, engine: Engine | None, url: str, health: str, seat: Seat, role: str) -> dict[str, t.Any]:

@@ -71,6 +71,8 @@ class Connector:
     flag: str
     names: tuple[str, ...]
     by_role: t.Mapping[str, t.Mapping[str, t.Any]]
+    # Which connector, by the model's KV layout: standard, hybrid, or unknown (its config.json cannot be read).
+    variants: t.Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,10 @@ def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> Mode:
         arguments=_texts(raw.get("arguments")),
         role_arguments={role: _texts(v) for role, v in (raw.get("role_arguments") or {}).items()},
         connector=Connector(
-            connector["flag"], _texts(connector.get("names")), {r: connector[r] for r in ("prefill", "decode")}
+            connector["flag"],
+            _texts(connector.get("names")),
+            {r: connector[r] for r in ("prefill", "decode")},
+            connector.get("variants") or {},
         )
         if connector
         else None,

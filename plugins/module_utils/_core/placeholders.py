@@ -45,6 +45,7 @@ OF_ROLE = (
     "executable",
     "kv_load_failure_policy",
     "kv_lease",
+    "connector_variant",
     "tensor_parallel_size",
     "data_parallel_size",
     "pipeline_parallel_size",

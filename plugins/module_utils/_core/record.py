@@ -64,7 +64,7 @@ def of_plan(
             "url": router["url"] if router else None,
             "peers": snapshot(plan["router"]["peers"]),
         },
-        "choices": dict(before.get("choices") or {}),
+        "choices": {**(before.get("choices") or {}), **template.choices},
         "endpoint": {**plan["endpoint"], "registered": False},
         "state": "partial",
     }

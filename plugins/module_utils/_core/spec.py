@@ -122,6 +122,9 @@ class Group:
     external_url: str | None = None
     vendor: str | None = None
     limits: t.Mapping[str, int] = field(default_factory=lambda: dict(LIMITS))
+    # What `engine` says, for a router that has no recipe of its own and runs the engines' command (mode custom).
+    engine_command: tuple[str, ...] | None = None
+    engine_executable: str | None = None
 
     @property
     def engine_roles(self) -> list[Role]:
@@ -181,6 +184,8 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         readiness=reader.choice(where, spec, "readiness", ("any_per_role", "all"), "any_per_role"),
         external_url=_external_url(where, spec, reader),
         vendor=reader.text(where, spec, "vendor"),
+        engine_command=reader.command(f"{where}.engine", engine),
+        engine_executable=reader.text(f"{where}.engine", engine, "executable"),
         limits={key: reader.integer(f"{where}.limits", limits, key, value, 0) or 0 for key, value in LIMITS.items()},
     )
 

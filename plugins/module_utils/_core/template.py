@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, replace
 
 from . import placeholders
 from .arguments import Arguments, Option, normal, read_json_object, tokens
+from .connector import choose
 from .engine import Engine, Sizes
 from .errors import PdError
 from .finding import Findings
+from .known import NOTHING, Known
 from .mode import Band, Membership, Mode, RouterRecipe
 from .placeholders import Template
 from .spec import ENGINE_ROLES, Group, Role
@@ -77,6 +79,8 @@ class GroupTemplate:
     recipe: RouterRecipe | None
     runtime: str
     revision: str
+    # What was chosen for all members and stays with the group: kept in its record (connector variant).
+    choices: t.Mapping[str, t.Any] = field(default_factory=dict)
 
     def masked(self) -> dict[str, t.Any]:
         return {
@@ -88,7 +92,9 @@ class GroupTemplate:
         }
 
 
-def render(group: Group, mode: Mode, engines: t.Mapping[str, Engine], findings: Findings) -> GroupTemplate | None:
+def render(
+    group: Group, mode: Mode, engines: t.Mapping[str, Engine], findings: Findings, known: Known = NOTHING
+) -> GroupTemplate | None:
     """The templates of a group. Whatever the user wrote that cannot be rendered becomes a finding; None when a role cannot be at all.
 
     `engines` gives the engine of each engine role."""
@@ -100,13 +106,16 @@ def render(group: Group, mode: Mode, engines: t.Mapping[str, Engine], findings: 
         findings.error("unreadable-arguments", str(exc), "", [])
         return None
     sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
+    choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
     for name in ENGINE_ROLES:
         values = _role_values(group, mode, name, sizes)
+        if choices:
+            values["connector_variant"] = choices["connector"]["connector"]
         roles[name] = _engine_role(group.roles[name], mode, engines[name], argvs[name], sizes[name], values, findings)
     values = _role_values(group, mode, "router", sizes)
-    roles["router"] = _router_role(group.roles["router"], mode, membership, argvs["router"], values, findings)
+    roles["router"] = _router_role(group, mode, membership, argvs["router"], values, findings)
     _check_placeholders(roles, findings)
-    template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, group.runtime, "")
+    template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, group.runtime, "", choices)
     return replace(template, revision=revision_of(template.masked()))
 
 
@@ -137,6 +146,16 @@ def _membership(group: Group, mode: Mode, findings: Findings) -> tuple[str, Memb
     return policy, recipe.memberships[policy]
 
 
+def _check_command(role: str, command: tuple[str, ...] | None, findings: Findings) -> None:
+    if not command:
+        findings.error(
+            "command-missing",
+            f"roles.{role}.command: this mode brings no command, and none is written.",
+            "Write engine.command (or the role's own); ${role}, ${port} and ${peers.prefill} tell it its part.",
+            [role],
+        )
+
+
 def _role_values(group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Sizes]) -> dict[str, t.Any]:
     role = group.roles[name]
     recipe_executable = mode.router.executable if name == "router" and mode.router else mode.executable
@@ -145,7 +164,10 @@ def _role_values(group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Size
         "role": name,
         "model": group.model,
         "served_model_name": group.served_model_name,
-        "executable": role.executable or recipe_executable or "",
+        "executable": role.executable
+        or recipe_executable
+        or (group.engine_executable if not mode.router else "")
+        or "",
         "kv_load_failure_policy": group.kv_load_failure_policy,
         "kv_lease": lease_of(group, mode),
     }
@@ -172,6 +194,7 @@ def _engine_role(
     kept, pasted = _without_derived(argv, derived, role.name, "the recipe sets it for every member", findings)
     kept, connector = _connector(kept, mode, role.name, values, findings)
     head = [_partial(a, values) for a in (role.command or mode.command)]
+    _check_command(role.name, tuple(head), findings)
     width = [] if sizes.written or (mode.connector is None and not mode.arguments) else engine.width_arguments(gpus)
     kept = [_partial(a, values) for a in kept]
     return RoleTemplate(
@@ -196,14 +219,21 @@ def _engine_role(
 
 
 def _router_role(
-    role: Role, mode: Mode, membership: Membership | None, argv: list[str], values: dict[str, t.Any], findings: Findings
+    group: Group,
+    mode: Mode,
+    membership: Membership | None,
+    argv: list[str],
+    values: dict[str, t.Any],
+    findings: Findings,
 ) -> RoleTemplate:
-    recipe = mode.router
+    role, recipe = group.roles["router"], mode.router
     sizes = Sizes(1, 1, 1, 0, False)
     bands = tuple((band.name, band_width(band, sizes, 0)) for band in mode.bands_of("router"))
     if recipe is None or membership is None or role.command is not None:
-        # The user's own router runs exactly as written.
-        command = [_partial(a, values) for a in (*(role.command or ()), *argv)]
+        # The user's own router runs exactly as written; without a recipe, by the engines' command unless it has one.
+        own = role.command if role.command is not None or recipe else group.engine_command
+        _check_command("router", own, findings)
+        command = [_partial(a, values) for a in (*(own or ()), *argv)]
         env = _environment(role, recipe.environment if recipe else {}, values, findings)
         return RoleTemplate(
             "router",

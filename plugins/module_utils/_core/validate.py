@@ -15,6 +15,7 @@ from . import pairing, spec, template
 from .arguments import Arguments
 from .engine import Engine
 from .finding import Findings
+from .known import NOTHING, Known
 from .mode import Mode
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
@@ -37,8 +38,8 @@ class Verdict:
     template: GroupTemplate | None
 
 
-def validate(name: str, raw: t.Any, catalogue: Catalogue) -> Verdict:
-    """Judge one entry of `pd_groups`. Never raises for what a user wrote."""
+def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING) -> Verdict:
+    """Judge one entry of `pd_groups`, with what is `known` beside it. Never raises for what a user wrote."""
     findings = Findings()
     group = spec.parse(name, raw, findings)
     if group is None:
@@ -49,7 +50,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue) -> Verdict:
     engines = _engines(group, mode, catalogue, findings)
     if engines is None:
         return Verdict(findings, group, None)
-    rendered = template.render(group, mode, engines, findings)
+    rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     if rendered is not None:
         _check_sizes(group, rendered, findings)
@@ -76,7 +77,7 @@ def _engines(group: Group, mode: Mode, catalogue: Catalogue, findings: Findings)
     """The engine of each engine role: the mode's, unless the role's own backend says another, which only a mode without one allows."""
     engines: dict[str, Engine] = {}
     for role in group.engine_roles:
-        backend = role.backend or mode.backend
+        backend = role.backend or mode.backend or "Custom"
         engine = catalogue.engine(backend)
         if engine is None:
             findings.error(

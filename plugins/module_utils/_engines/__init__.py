@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from .._core.engine import Engine
-from . import vllm
+from . import custom, sglang, vllm
 
-ENGINES: dict[str, Engine] = {engine.backend: engine for engine in (vllm.ENGINE,)}
+ENGINES: dict[str, Engine] = {engine.backend: engine for engine in (vllm.ENGINE, sglang.ENGINE, custom.ENGINE)}
 
 
 def by_backend(backend: str | None) -> Engine | None:

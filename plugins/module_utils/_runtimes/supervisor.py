@@ -29,7 +29,6 @@ START_WAIT = 15.0
 FORGET_WAIT = 15.0
 # What a member inherits of the environment that Ansible ran in: nothing else, or it would depend on who deployed first.
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
-VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 _STATES = {
     "STARTING": "running",
     "RUNNING": "running",
@@ -255,16 +254,13 @@ class Supervisor:
                 "Set them in secrets.",
                 name,
             )
-        folder, gpus = os.path.dirname(program), ",".join(str(g) for g in part.get("gpus") or ())
+        folder = os.path.dirname(program)
         path = os.environ.get("PATH", "/usr/bin:/bin")
         own = {
             "PATH": path if folder in path.split(":") else f"{folder}:{path}",
             # Engines set process titles, which would overwrite the environment that a member is known by.
             "SPT_NOENV": "1",
         }
-        if gpus:
-            # No container confines it to its own GPUs. Each engine reads the variable of its vendor.
-            own.update(dict.fromkeys(VISIBLE_GPUS, gpus))
         mine = {processes.MEMBER: name, processes.STATE: self.state.root}
         return {**own, **{k: str(v) for k, v in (part.get("env") or {}).items()}, **secrets, **mine}
 

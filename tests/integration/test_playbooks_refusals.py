@@ -1,0 +1,170 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad input: one clear error each, before anything starts, and nothing has changed on any host."""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import typing as t
+from pathlib import Path
+
+import pytest
+from integration.conftest import Life
+
+pytestmark = pytest.mark.integration
+Spec = dict[str, t.Any]
+
+
+@pytest.fixture(scope="module")
+def shared(make_site: t.Callable[..., Life]) -> Life:
+    return make_site()
+
+
+@pytest.fixture
+def site(shared: Life) -> t.Iterator[Life]:
+    """One site for all: none of these runs may leave anything in it."""
+    kept = copy.deepcopy((shared.hosts, shared.groups))
+    yield shared
+    shared.hosts, shared.groups = kept
+    shared.variables = {}
+    shared.write()
+
+
+def refused(site: Life, book: str, *texts: str, **extra: t.Any) -> str:
+    """What a refused run says; it must hold every text, come before any change, and leave nothing."""
+    run = site.play(book, **extra).refused()
+    assert run.changed == 0, run.out
+    assert site.untouched()
+    said = " ".join(run.out.split())
+    for text in texts:
+        assert text in said, run.out
+    return said
+
+
+def set_at(spec: Spec, path: str, value: t.Any) -> None:
+    *way, last = path.split(".")
+    for key in way:
+        spec = spec.setdefault(key, {})
+    spec[last] = value
+
+
+SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
+    "unknown key": ({"roles.prefill.replcas": 2}, ["roles.prefill.replcas", "Did you mean replicas?"]),
+    "unknown mode": ({"mode": "vllm-nixll"}, ["vllm-nixll", "vllm-nixl"]),
+    "pattern without hosts": ({"roles.decode.hosts": "gpu_nodes"}, ["roles.decode.hosts", "'gpu_nodes' matches no host"]),
+    "model missing": ({"model": "/models/none"}, ["/models/none is not there on node", "Copy the model"]),
+    "decode narrower": (
+        {"roles.prefill.extra_args": ["--tensor-parallel-size=2"]},
+        ["tensor", "prefill", "2", "decode", "1"],
+    ),
+    "context lengths": (
+        {"roles.prefill.args": ["--max-model-len=128k"], "roles.decode.args": ["--max-model-len", "131072"]},
+        ["128000", "131072"],
+    ),
+    "owned router flag": ({"roles.router.args": ["--port=1"]}, ["--port", "roles.router.port"]),
+    "malformed connector": (
+        {"engine.args": ["--kv-transfer-config={kv_role: kv_both}"]},
+        ["--kv-transfer-config", "JSON"],
+    ),
+    "engine missing": (
+        {"engine.executable": "/opt/none/vllm"},
+        ["/opt/none/vllm is not there, or not executable, on node", "engine.executable"],
+    ),
+    "router missing": (
+        {"roles.router.executable": "/opt/none/vllm-router"},
+        ["/opt/none/vllm-router is not there, or not executable, on node", "roles.router.executable"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPECS)
+def test_a_spec_that_cannot_work_is_refused(site: Life, case: str) -> None:
+    changes, texts = SPECS[case]
+    for path, value in changes.items():
+        set_at(site.groups["g"], path, value)
+    site.write()
+    said = refused(site, "deploy", "Group g is refused: ", *texts)
+    assert "is refused: 1 error." in said or case in ("engine missing",)
+
+
+def test_all_reasons_at_once_and_for_check_mode_too(site: Life) -> None:
+    set_at(site.groups["g"], "mod", "x")
+    set_at(site.groups["g"], "roles.decode.replicas", 0)
+    set_at(site.groups["g"], "roles.router.args", ["--port=1"])
+    site.write()
+    run = site.play("deploy", "--check", "--diff").refused()
+    assert "3 errors" in run.out
+    assert site.untouched()
+    assert "3 errors" in site.play("validate").refused().out
+
+
+def test_a_port_range_too_small_says_how_wide_it_must_be(site: Life) -> None:
+    low = site.port + 1
+    site.hosts["node"]["pd_port_range"] = f"{low}-{low + 2}"
+    site.write()
+    # Two engines with a side channel each, and the router's metrics.
+    said = refused(site, "deploy", "port-range-too-small", "pd_port_range")
+    site.hosts["node"]["pd_port_range"] = f"{low}-{low + 4}"
+    site.write()
+    assert f"{low}-{low + 4}" in said
+    site.play("deploy", "--check").ok()
+
+
+def test_a_port_range_that_is_none_is_told_with_its_host(site: Life) -> None:
+    site.hosts["node"]["pd_port_range"] = "many"
+    site.write()
+    refused(site, "deploy", "node", "pd_port_range", "'many'")
+
+
+def test_a_router_port_taken_by_a_stranger_names_port_and_holder(site: Life) -> None:
+    with socket.create_server(("127.0.0.1", site.port)):
+        said = refused(site, "deploy", "port-taken", f"{site.port} on node is taken by", f"(pid {os.getpid()})")
+    assert "1 error." in said
+
+
+def test_counts_that_are_none(site: Life) -> None:
+    refused(site, "scale", "scale needs a count", "-e pd_prefill=N", pd_group="g")
+    refused(site, "scale", "pd_prefill: 'abc' is not a count", pd_group="g", pd_prefill="abc")
+    refused(site, "scale", "pd_decode: '0' is not a count", "inferops.pd.remove", pd_group="g", pd_decode=0)
+
+
+@pytest.mark.parametrize("book", ["scale", "restart", "remove"])
+def test_a_playbook_that_must_be_told_the_group(site: Life, book: str) -> None:
+    refused(site, book, "Say which group: -e pd_group=NAME", **({"pd_prefill": 2} if book == "scale" else {}))
+
+
+def test_scale_works_on_one_group(site: Life) -> None:
+    refused(site, "scale", "Say which group", pd_group="all", pd_prefill=2)
+
+
+@pytest.mark.parametrize("book", ["deploy", "status", "restart"])
+def test_an_unknown_group_is_told_with_those_that_exist(site: Life, book: str) -> None:
+    refused(site, book, "There is no group 'nope'", "g", pd_group="nope")
+
+
+def test_a_group_twice(site: Life) -> None:
+    site.variables = {"pd_groups_team": {"g": site.groups["g"]}}
+    site.write()
+    refused(site, "deploy", "Group 'g' is defined twice: in pd_groups and in pd_groups_team")
+
+
+def test_an_inventory_without_groups(site: Life) -> None:
+    site.groups = {}
+    site.write()
+    refused(site, "deploy", "No group is defined", "pd_groups")
+    assert "No group is defined, and none runs." in site.play("status").ok().out
+
+
+def test_a_word_that_is_no_choice_is_not_taken_for_the_default(site: Life) -> None:
+    refused(site, "deploy", "pd_on_failure", "'halt'", "keep", "stop", pd_on_failure="halt")
+    refused(site, "deploy", "pd_proof", "'sometimes'", "changed", "always", "never", pd_proof="sometimes")
+
+
+def test_a_status_before_any_deploy_leaves_nothing(site: Life, tmp_path: Path) -> None:
+    run = site.play("status").ok()
+    assert "g: PENDING (no member is running yet)" in run.out
+    assert site.play("status", pd_fail_unless_running="true").refused()
+    assert site.untouched()
