@@ -59,7 +59,7 @@ class ActionModule(PdAction):
                     host,
                 )
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
-        self._refuse(name, findings, result)
+        self._refuse(name, findings, {})
         self._show(result)
         self._refuse_pending(name, result)
         result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]

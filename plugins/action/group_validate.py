@@ -17,6 +17,10 @@ from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._plain import to_plain
 
 
+# What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
+WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
+
+
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
         "name": {"type": "str"},
@@ -31,6 +35,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
+        self._check_words()
         specs = {name or "group": to_plain(self.args["spec"])} if self.args["spec"] is not None else self._specs(name)
         results: dict[str, t.Any] = {}
         refusals: list[str] = []
@@ -74,6 +79,12 @@ class ActionModule(PdAction):
                 "No group is defined. Write one under pd_groups in group_vars/all/pd.yml; examples/inventories has some."
             )
         return groups
+
+    def _check_words(self) -> None:
+        for variable, words in WORDS.items():
+            given = self.variable(variable, words[0])
+            if given not in words:
+                raise PdError(f"{variable}: {given!r} is not known. Write one of {', '.join(words)}.")
 
     def _check_patterns(self, verdict: Verdict) -> None:
         """With an inventory at hand, a pattern without hosts is told before any host is asked."""

@@ -60,3 +60,4 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
     made = Site(folder, {"node": {"pd_port_range": "28100-28163"}}, {"real": real_group()})
     yield made
     made.play("remove", pd_group="real", pd_break_lock="true")
+    made.end_processes()

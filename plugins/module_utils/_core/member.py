@@ -14,7 +14,6 @@ from .placement import Seat
 from .spec import Group
 from .template import CompiledRole, GroupTemplate
 
-
 CONTAINERS = ("docker",)
 VISIBLE_DEVICES = {
     "nvidia": "CUDA_VISIBLE_DEVICES",
