@@ -43,8 +43,7 @@ class ActionModule(PdAction):
             silent = sorted(set(self._pattern_hosts_of(name)) - set(hosts) - set(names_list(self.args["lost_hosts"])))
             plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings)
         else:
-            spec = self.spec_of(name)
-            verdict = self.verdict(name, spec, known_of(name, spec, hosts))
+            verdict = self.verdict(name, self.spec_of(name), known_of(name, hosts))
             self._refuse(name, verdict.findings, {})
             request, findings = self._request(verdict, hosts), verdict.findings
             silent = list(request.silent)

@@ -117,13 +117,11 @@ class PdAction(ActionBase):
         return found
 
 
-def known_of(name: str, spec: t.Any, hosts: t.Mapping[str, Host]) -> Known:
-    """What the hosts' facts tell beside the spec: the model's configuration, and the choices that the group's record holds."""
-    path = str(spec.get("model") or "") if isinstance(spec, t.Mapping) else ""
-    config = next((c for c in (h.model(path).get("config") for h in hosts.values()) if c), None)
+def known_of(name: str, hosts: t.Mapping[str, Host]) -> Known:
+    """What the hosts' facts tell beside a spec: their own, and the choices that the group's newest record holds."""
     records = [h.records[name] for h in hosts.values() if name in h.records]
     newest = max(records, key=lambda r: (r.get("generation", 0), r.get("serial", 0)), default={})
-    return Known(config, {h.name: h.facts for h in hosts.values()}, newest.get("choices") or {})
+    return Known(hosts={h.name: h.facts for h in hosts.values()}, recorded=newest.get("choices") or {})
 
 
 def refuse(name: str, findings: Findings, fail_on: str) -> str | None:

@@ -27,9 +27,9 @@ def choose(mode: Mode, model: str, engine: Engine, prefill: Arguments, known: Kn
     overrides = prefill.value(engine.names("hf_overrides"))
     told = [model, prefill.value(engine.names("revision")), overrides, dict(mode.connector.variants)]
     inputs = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-    kept = known.choices.get("connector") or {}
+    kept = known.recorded.get("connector") or {}
     if kept.get("inputs") == inputs and kept.get("connector"):
         return {"connector": dict(kept)}
-    config = model_config.read(known.config, read_json_object(overrides or ""))
+    config = model_config.read(known.config_of(model), read_json_object(overrides or ""))
     layout = "unknown" if config is None else "hybrid" if config.hybrid else "standard"
     return {"connector": {"connector": mode.connector.variants[layout], "layout": layout, "inputs": inputs}}

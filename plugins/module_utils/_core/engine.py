@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .arguments import Arguments
+from .model_config import ModelConfig
 
 
 class Sizes(t.NamedTuple):
@@ -20,6 +21,21 @@ class Sizes(t.NamedTuple):
     pipeline: int
     gpus: int
     written: bool
+
+    @property
+    def attention(self) -> int:
+        """The width of one copy of the attention layers: data-parallel ranks that share the devices split them among themselves."""
+        shared = self.gpus < self.tensor * self.data * self.pipeline
+        return max(1, self.tensor // self.data) if shared else self.tensor
+
+
+class Speculation(t.NamedTuple):
+    """Speculative decoding as an engine is told to do it. `draftless` methods guess from the text, and keep nothing in the KV cache;
+    `compared` is what both sides must say alike, None when it cannot be read."""
+
+    method: str
+    draftless: bool
+    compared: t.Mapping[str, t.Any] | None
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,26 @@ class Engine:
     units: t.Mapping[str, int] = field(default_factory=dict)
     # Words of a context length that mean "what fits in memory": it may come out differently on two members.
     auto_context: tuple[str, ...] = ("auto", "-1")
+    # What an option that is silent or auto comes to, by the model's config.json and the dtype that is written; None: it cannot be told.
+    settles: t.Mapping[str, t.Callable[[ModelConfig, str | None], str | None]] = field(default_factory=dict)
+    # Flags that turn speculative decoding on, and what they say; methods that need no draft of their own in the KV cache.
+    speculation: t.Callable[[Arguments], Speculation | None] = lambda _arguments: None
+    # Flags of adapters, which no router can address.
+    adapter_flags: tuple[str, ...] = ()
+    # Flags of a file in which any other flag may stand.
+    config_flags: tuple[str, ...] = ()
+    # Flags and variables that shape what the two sides exchange: written on one side alone, or differently, they misplace it.
+    equal_flags: tuple[str, ...] = ()
+    equal_env: tuple[str, ...] = ()
+    # Variables whose expandable_segments:True moves memory that a connector has registered, and the flags that make up for it.
+    allocator_env: tuple[str, ...] = ()
+    allocator_exempt: tuple[str, ...] = ()
+    # Variables of how long a member waits for its peer, in seconds, with the engine's default; None: it has no say unless it is set.
+    waits: t.Mapping[str, int | None] = field(default_factory=dict)
+    # The share of a card that a member takes when it does not say.
+    memory_fraction: float | None = None
+    # What a handshake compares beyond the common factors, by its name in a mode's `pairing.handshake`.
+    handshakes: t.Mapping[str, t.Callable[..., None]] = field(default_factory=dict)
 
     def names(self, option: str) -> tuple[str, ...]:
         return self.spellings.get(option, (option,))

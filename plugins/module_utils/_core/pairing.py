@@ -8,36 +8,17 @@ A factor that differs is an error that names both values; one that cannot be tol
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass
 
-from .arguments import Arguments, read_integer
-from .engine import Engine
+from . import pairing_parallel
+from .arguments import read_integer
 from .finding import Findings
+from .known import Known
 from .mode import Mode
+from .pairing_side import Side, connector_child, in_family, sides_of
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
-
-
-@dataclass(frozen=True)
-class Side:
-    """One role as pairing sees it: its arguments in its engine's reading."""
-
-    role: str
-    arguments: Arguments
-    engine: Engine
-
-    def value(self, option: str) -> str | None:
-        """The option's winning value, trimmed; None when it is not written."""
-        value = self.arguments.value(self.engine.names(option))
-        return value.strip() if value is not None else None
-
-    def normal(self, option: str) -> str | None:
-        """The value with synonyms made one (half = float16, NHD = LBNHC) and case ignored."""
-        value = self.value(option)
-        if value is None:
-            return None
-        synonyms = {k.lower(): v.lower() for k, v in self.engine.synonyms.get(option, {}).items()}
-        return synonyms.get(value.lower(), value.lower())
 
 
 @dataclass(frozen=True)
@@ -55,111 +36,201 @@ TEXT_FACTORS = (
     Factor("kv_cache_dtype", "KV cache dtype", "the bytes of one are read as another type", "auto"),
     Factor("block_size", "block size", "decode reads blocks at the wrong places, and may answer 200 with wrong text"),
     Factor("kv_cache_layout", "KV cache layout", "decode reads heads for tokens"),
+    Factor("revision", "model revision", "the two may run different weights, which no handshake compares"),
 )
+# What a model's KV cache is cut by: (field, label) of config.json.
+SHAPE = (("kv_heads", "KV heads"), ("head_size", "head size"), ("layers", "layers"))
 
 
-def check(group: Group, template: GroupTemplate, findings: Findings) -> None:
-    """All pairing factors of a rendered group."""
-    sides = [Side(name, Arguments(template.roles[name].argv), template.engines[name]) for name in ENGINE_ROLES]
-    prefill, decode = sides
+def check(group: Group, template: GroupTemplate, findings: Findings, known: Known | None = None) -> tuple[Side, Side]:
+    """All pairing factors of a rendered group. Returns the two sides, for the rules that look at each alone."""
+    prefill, decode = sides = sides_of(group, template, known or Known())
+    mode = template.mode
     _context_length(prefill, decode, findings)
     for factor in TEXT_FACTORS:
         _text(factor, prefill, decode, findings)
-    _tensor_parallel(template, findings)
-    _same_engine(group, template.mode, findings)
+    handshake = _handshake(prefill, decode, mode)
+    _toggles(prefill, decode, handshake is not None, findings)
+    _model(group, prefill, decode, mode, findings)
+    _shape(prefill, decode, findings)
+    pairing_parallel.check(prefill, decode, mode, findings)
+    _same_engine(group, mode, findings)
+    _connectors(prefill, decode, mode, findings)
+    _speculation(prefill, decode, handshake is not None, findings)
+    _equal_settings(prefill, decode, findings)
+    if handshake:
+        handshake(prefill, decode, mode, findings)
+    return sides
+
+
+def _handshake(prefill: Side, decode: Side, mode: Mode) -> t.Callable[..., None] | None:
+    """What the mode's handshake compares, where both sides run an engine that has it."""
+    found = [side.engine.handshakes.get(str(mode.pairing.get("handshake"))) for side in (prefill, decode)]
+    return found[0] if found[0] is found[1] else None
 
 
 def _both(prefill: Side, decode: Side, option: str) -> str:
-    return (
-        f"prefill {prefill.value(option) or 'does not write it'}, decode {decode.value(option) or 'does not write it'}"
-    )
+    return f"prefill {prefill.told(option)}, decode {decode.told(option)}"
 
 
-def _flag(side: Side, option: str) -> str:
-    return f"--{side.engine.names(option)[0]}"
+def _same(flag: str) -> str:
+    return f"Write the same {flag} for both, best at engine.args."
+
+
+# -- context length -------------------------------------------------------------------------------------------------------------
 
 
 def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
-    option = "context_length"
-    texts = [side.value(option) for side in (prefill, decode)]
-    fitted = [side for side, text in zip((prefill, decode), texts) if text and text.lower() in side.engine.auto_context]
+    option, sides = "context_length", (prefill, decode)
+    texts = [side.value(option) for side in sides]
+    fitted = [side for side, text in zip(sides, texts) if text and text.lower() in side.engine.auto_context]
     if fitted:
         findings.unverified(
             "context length",
             f"context length cannot be compared: {_both(prefill, decode, option)}; {fitted[0].value(option)} is what each member's memory allows.",
-            f"Write the same number with {_flag(prefill, option)} for both, best at engine.args.",
+            f"Write the same number with {prefill.flag(option)} for both, best at engine.args.",
             ENGINE_ROLES,
         )
         return
-    if texts[0] == texts[1]:
+    if texts[0] == texts[1] and prefill.engine is decode.engine and prefill.overrides == decode.overrides:
         return
-    numbers = [
-        None if text is None else read_integer(text, side.engine.units) for text, side in zip(texts, (prefill, decode))
-    ]
+    numbers = [_tokens(side) for side in sides]
     if None not in numbers:
         if numbers[0] != numbers[1]:
+            one, two = (
+                f"{side.role} {text or 'the model'}" + f" ({number} tokens)"
+                for side, text, number in zip(sides, texts, numbers)
+            )
             findings.error(
                 "pairing-context-length",
-                f"context length differs: prefill {texts[0]} ({numbers[0]} tokens), decode {texts[1]} ({numbers[1]} tokens). Short prompts would"
-                " be answered, and one longer than the shorter window fails at decode after prefill has done its work.",
-                f"Write the same {_flag(prefill, option)} for both, best at engine.args.",
+                f"context length differs: {one}, {two}. Short prompts would be answered, and one longer than the shorter window fails at"
+                " decode after prefill has done its work.",
+                _same(prefill.flag(option)),
                 ENGINE_ROLES,
             )
+        return
+    if texts == [None, None] or (texts[0] == texts[1] and prefill.engine is decode.engine):
         return
     findings.unverified(
         "context length",
         f"context length cannot be compared: {_both(prefill, decode, option)}; what is not written follows from the model.",
-        f"Write the same {_flag(prefill, option)} for both, best at engine.args.",
+        _same(prefill.flag(option)),
         ENGINE_ROLES,
     )
+
+
+def _tokens(side: Side) -> int | None:
+    """The context length in tokens, as the engine reads it, or as the model's config.json makes it when it is not written."""
+    text = side.value("context_length")
+    if text is not None:
+        return read_integer(text, side.engine.units)
+    settled = side.settled("context_length")
+    return int(settled) if settled else None
+
+
+# -- text ----------------------------------------------------------------------------------------------------------------------
 
 
 def _text(factor: Factor, prefill: Side, decode: Side, findings: Findings) -> None:
-    values = [side.normal(factor.option) or factor.silence for side in (prefill, decode)]
-    if values[0] == values[1]:
+    option = factor.option
+    values = [side.normal(option) or factor.silence for side in (prefill, decode)]
+    if values[0] == values[1] or _equal_numbers(values):
         return
-    flag = _flag(prefill, factor.option)
-    if None in values or "auto" in values:
+    settled = [side.settled(option) for side in (prefill, decode)]
+    if None in settled:
         findings.unverified(
             factor.label,
-            f"{factor.label} cannot be compared: {_both(prefill, decode, factor.option)}.",
-            f"Write the same {flag} for both, best at engine.args.",
+            f"{factor.label} cannot be compared: {_both(prefill, decode, option)}.",
+            _same(prefill.flag(option)),
             ENGINE_ROLES,
         )
+    elif settled[0] != settled[1]:
+        one, two = (
+            f"{side.role} {side.told(option)}"
+            + ("" if value not in (None, "auto") else f" (by the model's config.json {real})")
+            for side, value, real in zip((prefill, decode), values, settled)
+        )
+        findings.error(
+            "pairing-" + factor.option.replace("_", "-"),
+            f"{factor.label} differs: {one}, {two}: {factor.consequence}.",
+            _same(prefill.flag(option)),
+            ENGINE_ROLES,
+        )
+
+
+def _equal_numbers(values: t.Sequence[str | None]) -> bool:
+    numbers = [read_integer(value) if value else None for value in values]
+    return numbers[0] is not None and numbers[0] == numbers[1]
+
+
+def _toggles(prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
+    """Pairs of flags that both sides must set alike; silence is the engine's default. What the handshake decides better is left to it."""
+    for name, (on, off, default) in prefill.engine.toggles.items():
+        if name not in decode.engine.toggles or (shaken and pairing_parallel.modern(prefill, decode)):
+            continue
+        states = [
+            default if written is None else written for written in (side.toggle(name) for side in (prefill, decode))
+        ]
+        if None not in states and states[0] != states[1]:
+            told = [
+                f"{side.role} {'on' if state else 'off'}" + (" (not written)" if side.toggle(name) is None else "")
+                for side, state in zip((prefill, decode), states)
+            ]
+            label = name.replace("_", " ").replace("kv", "KV")
+            findings.error(
+                "pairing-" + name.replace("_", "-"),
+                f"{label} differs: {', '.join(told)}: the two lay their KV caches out differently, and the first request fails.",
+                f"Write --{off} (or --{on}) for both, best at engine.args.",
+                ENGINE_ROLES,
+            )
+
+
+# -- the model -----------------------------------------------------------------------------------------------------------------
+
+
+def _model(group: Group, prefill: Side, decode: Side, mode: Mode, findings: Findings) -> None:
+    """The model as each side is told to load it: the text itself is compared by some handshakes, the same path at another name is not it."""
+    names = [side.value("model") or group.model for side in (prefill, decode)]
+    if names[0] == names[1]:
         return
-    findings.error(
-        "pairing-" + factor.option.replace("_", "-"),
-        f"{factor.label} differs: {_both(prefill, decode, factor.option)}: {factor.consequence}.",
-        f"Write the same {flag} for both, best at engine.args.",
+    say = findings.error if mode.pairing.get("handshake") else findings.warning
+    say(
+        "pairing-model",
+        f"model differs: prefill {names[0]}, decode {names[1]}"
+        + ("; the handshake compares the text as it is written." if mode.pairing.get("handshake") else "."),
+        "Write the group's model alone, and mount it at one path.",
         ENGINE_ROLES,
     )
 
 
-def _tensor_parallel(template: GroupTemplate, findings: Findings) -> None:
-    rule = template.mode.pairing.get("tensor_parallel", "any")
-    prefill, decode = (template.roles[name].sizes.tensor for name in ENGINE_ROLES)
-    if rule == "decode_ge_prefill" and decode < prefill:
-        findings.error(
-            "pairing-tensor-parallel",
-            f"tensor parallelism: decode's ({decode}) is below prefill's ({prefill}); in mode {template.mode.name} a decode rank cannot take the"
-            " KV heads of several prefill ranks, which shows only as an internal error in decode.",
-            f"Give decode at least {prefill}, or prefill at most {decode} (--tensor-parallel-size, or gpus where no size is written).",
-            ENGINE_ROLES,
-        )
-    elif rule == "prefill_ge_decode" and prefill < decode:
-        findings.error(
-            "pairing-tensor-parallel",
-            f"tensor parallelism: prefill's ({prefill}) is below decode's ({decode}), which mode {template.mode.name} cannot transfer.",
-            f"Give prefill at least {decode}, or decode at most {prefill} (--tensor-parallel-size, or gpus where no size is written).",
-            ENGINE_ROLES,
-        )
-    elif rule != "any" and max(prefill, decode) % min(prefill, decode):
-        findings.error(
-            "pairing-tensor-parallel",
-            f"tensor parallelism: one of prefill's ({prefill}) and decode's ({decode}) must divide the other.",
-            "Choose sizes of which one is a multiple of the other.",
-            ENGINE_ROLES,
-        )
+def _shape(prefill: Side, decode: Side, findings: Findings) -> None:
+    """Overrides of the model's configuration: they make another model of the same weights."""
+    if prefill.overrides == decode.overrides and prefill.overrides is not None:
+        return
+    flag = "hf_overrides"
+    texts = [side.value(flag) for side in (prefill, decode)]
+    if texts[0] is not None and texts[0] == texts[1]:
+        return
+    if prefill.config and decode.config:
+        for field, label in SHAPE:
+            one, two = getattr(prefill.config, field), getattr(decode.config, field)
+            if one != two:
+                findings.error(
+                    "pairing-model-shape",
+                    f"{label} differ: prefill {one}, decode {two}, by their {prefill.flag(flag)}: their KV caches do not fit each other.",
+                    _same(prefill.flag(flag)),
+                    ENGINE_ROLES,
+                )
+                return
+    findings.unverified(
+        "model overrides",
+        f"the models cannot be compared: {_both(prefill, decode, flag)} ({prefill.flag(flag)}); it makes another model of the same weights.",
+        _same(prefill.flag(flag)),
+        ENGINE_ROLES,
+    )
+
+
+# -- the engine ----------------------------------------------------------------------------------------------------------------
 
 
 def _same_engine(group: Group, mode: Mode, findings: Findings) -> None:
@@ -179,3 +250,112 @@ def _same_engine(group: Group, mode: Mode, findings: Findings) -> None:
             )
         else:
             findings.warning(f"pairing-engine-{what}", message + ".", hint, ENGINE_ROLES)
+
+
+def _connectors(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> None:
+    """An own connector of another family than the mode's: what it compares is not known."""
+    if mode.connector is None:
+        return
+    names = mode.connector.names
+    strange = [
+        side
+        for side in (prefill, decode)
+        if side.connector is not None
+        and (connector_child(side.connector, names) not in names or side.connector.get("kv_connector_module_path"))
+    ]
+    if strange:
+        told = ", ".join(
+            f"{side.role} {connector_child(side.connector, names) if side.connector else 'none'}"
+            for side in (prefill, decode)
+        )
+        findings.unverified(
+            "KV connector",
+            f"the connectors cannot be compared: {told}; mode {mode.name} knows {', '.join(names)}.",
+            f"Leave {mode.connector.flag} out for the recipe's, or take a mode of that connector.",
+            ENGINE_ROLES,
+        )
+
+
+def _speculation(prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
+    """Speculative decoding keeps layers of its own in the KV cache: on one side alone they have no counterpart."""
+    one, two = prefill.speculation, decode.speculation
+    if one is None and two is None:
+        return
+    told = ", ".join(
+        f"{side.role} {side.speculation.method if side.speculation else 'none'}" for side in (prefill, decode)
+    )
+    flag = prefill.flag("speculative_config")
+    if one is None or two is None:
+        if (one or two).draftless:  # type: ignore[union-attr]
+            findings.unverified(
+                "speculative decoding",
+                f"speculative decoding on one side alone: {told}. It needs no draft model, and whether the two still accept each other is the"
+                " engine's version's.",
+                f"Write the same {flag} for both, or for none.",
+                ENGINE_ROLES,
+            )
+        else:
+            findings.error(
+                "pairing-speculation",
+                f"speculative decoding on one side alone: {told}. The draft's layers of the KV cache have no counterpart on the other side.",
+                f"Write the same {flag} for both, or for none.",
+                ENGINE_ROLES,
+            )
+        return
+    if one.draftless and two.draftless:
+        return
+    if None in (one.compared, two.compared):
+        if prefill.value("speculative_config") != decode.value("speculative_config"):
+            findings.unverified(
+                "speculative decoding",
+                f"speculative decoding cannot be compared: {_both(prefill, decode, 'speculative_config')}.",
+                _same(flag),
+                ENGINE_ROLES,
+            )
+    elif one.compared != two.compared:
+        keys = sorted({*(one.compared or {}), *(two.compared or {})})
+        differing = [k for k in keys if (one.compared or {}).get(k) != (two.compared or {}).get(k)]
+        both = "; ".join(
+            f"{key}: prefill {(one.compared or {}).get(key)}, decode {(two.compared or {}).get(key)}"
+            for key in differing
+        )
+        if shaken:
+            findings.error(
+                "pairing-speculation",
+                f"speculative decoding differs ({both}); the handshake compares it, and the first request fails.",
+                _same(flag),
+                ENGINE_ROLES,
+            )
+        else:
+            findings.unverified(
+                "speculative decoding",
+                f"speculative decoding differs ({both}); whether the engine can transfer between the two cannot be told.",
+                _same(flag),
+                ENGINE_ROLES,
+            )
+
+
+def _equal_settings(prefill: Side, decode: Side, findings: Findings) -> None:
+    """Flags and variables of the engine that shape what the two exchange."""
+    if prefill.engine is not decode.engine:
+        return
+    for flag in prefill.engine.equal_flags:
+        one, two = (
+            side.arguments.value([flag]) or "set" if side.arguments.has(flag) else None for side in (prefill, decode)
+        )
+        _equal_setting(f"--{flag}", one, two, "engine.args", findings)
+    for name in prefill.engine.equal_env:
+        _equal_setting(name, prefill.variable(name), decode.variable(name), "engine.env", findings)
+
+
+def _equal_setting(what: str, one: str | None, two: str | None, place: str, findings: Findings) -> None:
+    if (one or "").lower() != (two or "").lower():
+        findings.error(
+            "pairing-setting",
+            f"{what} differs: prefill {one or 'does not write it'}, decode {two or 'does not write it'}: what the two exchange would be misplaced.",
+            f"Write {what} the same for both, best at {place}, or for none.",
+            ENGINE_ROLES,
+        )
+
+
+__all__ = ["TEXT_FACTORS", "Factor", "check", "in_family"]
