@@ -14,18 +14,18 @@ from .spec import Group, Role
 
 @dataclass(frozen=True)
 class Known:
-    """`config` is the model's config.json; `hosts` are pd_host facts by host name; `choices` what the group's record holds; `patterns` are
-    the names of the hosts that each role's pattern stands for."""
+    """`model_config` is the model's config.json; `hosts` are `pd_host` facts by name; `patterns` are the names of the hosts that each
+    role's pattern stands for; `recorded` are the choices in the group's record."""
 
-    config: t.Mapping[str, t.Any] | None = None
+    model_config: t.Mapping[str, t.Any] | None = None
     hosts: t.Mapping[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
-    choices: t.Mapping[str, t.Any] = field(default_factory=dict)
     patterns: t.Mapping[str, t.Sequence[str]] = field(default_factory=dict)
+    recorded: t.Mapping[str, t.Any] = field(default_factory=dict)
 
     def config_of(self, model: str) -> t.Mapping[str, t.Any] | None:
         """The model's config.json: as given, else as the first host that has read it says."""
-        if self.config:
-            return self.config
+        if self.model_config:
+            return self.model_config
         for facts in self.hosts.values():
             config = _mapping(_mapping(_mapping(facts).get("models")).get(model)).get("config")
             if isinstance(config, t.Mapping) and config:
@@ -69,9 +69,6 @@ class Known:
 
 def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
     return value if isinstance(value, t.Mapping) else {}
-
-
-NOTHING = Known()
 
 
 NOTHING = Known()
