@@ -84,7 +84,8 @@ class ActionModule(PdAction):
             if waited.get("not_ready"):
                 result |= {"failed": True, "msg": waited.get("msg", "the router did not answer")}
                 return
-        if plan["router"]["policy"] != "dynamic":
+        policy = plan["router"]["policy"]
+        if policy == "manual" or (self._task.check_mode and policy != "dynamic"):
             return
         wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
         peers = self._module(
@@ -94,6 +95,8 @@ class ActionModule(PdAction):
                 "dialect": plan["router"]["dialect"],
                 "model": plan["router"]["model"],
                 "peers": wanted,
+                # A router with its peers on its command line is only read.
+                "manage": policy == "dynamic",
             },
         )
         result["peers"] = peers

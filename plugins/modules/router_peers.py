@@ -91,6 +91,12 @@ options:
     description: Seconds for everything.
     type: float
     default: 30
+  settle:
+    description:
+      - Seconds to wait for wanted members that the router itself finds unhealthy. It looks at them only every so often, and sends nothing to a
+        member that has come back before it has looked.
+    type: float
+    default: 30
 seealso:
   - module: inferops.pd.group_plan
 """
@@ -219,10 +225,11 @@ def main() -> None:
             "exclusive": {"type": "bool", "default": True},
             "manage": {"type": "bool", "default": True},
             "timeout": {"type": "float", "default": 30},
+            "settle": {"type": "float", "default": 30},
         },
         supports_check_mode=True,
     )
-    fields = ("url", "model", "peers", "remove", "only_remove", "exclusive", "manage")
+    fields = ("url", "model", "peers", "remove", "only_remove", "exclusive", "manage", "settle")
     wanted = Wanted(**{name: module.params[name] for name in fields})
     try:
         outcome = Reconciler(dialect(module.params["dialect"]), wanted, module.params["timeout"]).run(module.check_mode)

@@ -13,10 +13,9 @@ cache=${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}/parsers
 
 python=$("$here/python.sh" 3.11 3.12 3.13 3.10)
 
-pip() { # LOG WORD...
-    local log=$1
-    shift
-    "$python" -m pip --disable-pip-version-check --quiet "$@" >"$log" 2>&1 && return
+pip() { # VENV WORD...
+    local log=$1/pip.log
+    "$1/bin/python" -m pip --disable-pip-version-check --quiet "${@:2}" >"$log" 2>&1 && return
     grep -v 'is ignored: it is neither' "$log" | tail -n 20 >&2
     echo "parsers.sh: pip failed; its whole output is in $log" >&2
     return 1
@@ -24,12 +23,13 @@ pip() { # LOG WORD...
 
 router() { # FOLDER PACKAGE VERSION
     "$python" -m venv "$1"
-    pip "$1/pip.log" --python "$1/bin/python" install "$2==$3"
+    pip "$1" install "$2==$3"
 }
 
 source_of() { # FOLDER PACKAGE VERSION: of the wheel, only the text that says which flags there are
-    pip "$1/pip.log" download --no-deps --only-binary :all: --python-version 3.11 --platform manylinux_2_34_x86_64 \
-        --dest "$1" "$2==$3"
+    # For whichever Python and machine: nothing of it is run.
+    pip "$clone/.build/parsers/sglang-router" download --no-deps --only-binary :all: --python-version 3.11 \
+        --platform manylinux_2_34_x86_64 --platform any --dest "$1" "$2==$3"
     "$python" -c 'import sys, zipfile, glob
 for wheel in glob.glob(sys.argv[1] + "/*.whl"):
     z = zipfile.ZipFile(wheel)

@@ -19,6 +19,10 @@ COMPOSED = {
         "pairing-" + factor.option.replace("_", "-") for factor in pairing.TEXT_FACTORS
     ],
     "f'pairing-engine-{what}'": ["pairing-engine-image", "pairing-engine-version"],
+    "'pairing-' + name.replace('_', '-')": ["pairing-hybrid-kv-cache-manager"],
+    # Given by the caller, as the first argument of `differ`; or a constant of the file, which such a call has, too.
+    "code": [],
+    "_CODE": [],
 }
 
 
@@ -35,10 +39,13 @@ def sources():
 
 
 def codes_in_code() -> set[str]:
-    """The first argument of every findings.error(...), findings.warning(...); `unverified` has one code for all factors."""
+    """The first argument of every findings.error(...), findings.warning(...), say(...) and differ(...); `unverified` has one code for all
+    factors."""
     found: set[str] = set()
     for tree in sources():
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if ast.unparse(call.func) in ("say", "pair.differ") and isinstance(call.args[0], ast.Constant):
+                found.add(call.args[0].value)
             if not isinstance(call.func, ast.Attribute) or not ast.unparse(call.func.value).endswith("findings"):
                 continue
             if call.func.attr == "unverified":

@@ -186,7 +186,6 @@ def test_two_versions_of_the_engine():
     assert "0.32.0" in found.message
 
 
-@pytest.mark.xfail(reason="GPU models are not compared yet")
 def test_two_models_of_gpus():
     made = fleet()
     made.facts["h3"]["gpus"] = [{"id": f"G{i}", "model": "A100", "vendor": "nvidia"} for i in range(4)]

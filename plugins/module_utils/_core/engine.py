@@ -62,8 +62,9 @@ class Engine:
     units: t.Mapping[str, int] = field(default_factory=dict)
     # Words of a context length that mean "what fits in memory": it may come out differently on two members.
     auto_context: tuple[str, ...] = ("auto", "-1")
-    # What an option that is silent or auto comes to, by the model's config.json and the dtype that is written; None: it cannot be told.
-    settles: t.Mapping[str, t.Callable[[ModelConfig, str | None], str | None]] = field(default_factory=dict)
+    # What an option that is silent or auto comes to, by the model's config.json, the option and the dtype that is written; None: it
+    # cannot be told.
+    settle: t.Callable[[ModelConfig, str, str | None], str | None] = lambda _config, _option, _dtype: None
     # Flags that turn speculative decoding on, and what they say; methods that need no draft of their own in the KV cache.
     speculation: t.Callable[[Arguments], Speculation | None] = lambda _arguments: None
     # Flags of adapters, which no router can address.

@@ -21,7 +21,21 @@ _RECURRENT_FIELDS = (
     "mamba_num_heads",
     "ssm_state_size",
 )
+# Families that engines do not run in float16: there it becomes something else.
+_NO_FLOAT16 = ("gemma", "plamo2", "glm4")
 _EXPERT_FIELDS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+_LENGTH_FIELDS = (
+    "max_position_embeddings",
+    "max_sequence_length",
+    "seq_length",
+    "max_seq_len",
+    "model_max_length",
+    "n_positions",
+    "max_seq_length",
+    "seq_len",
+)
+# Position encodings that leave the length in the file as it is; of others the engines and their versions make different lengths.
+_PLAIN_ROPE = {"default", "llama3", "mrope"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,17 @@ class ModelConfig:
         """A field, from the innermost text configuration that has it."""
         return next((level[name] for level in self.levels if level.get(name) is not None), None)
 
+    def number(self, *names: str) -> int | None:
+        """The first of these fields that is a number above zero."""
+        return next((value for value in map(self.get, names) if _is_count(value)), None)
+
+    def _each(self, *names: str) -> t.Iterator[t.Any]:
+        """The items of list fields, on all levels."""
+        for level in self.levels:
+            for name in names:
+                found = level.get(name)
+                yield from found if isinstance(found, (list, tuple)) else ()
+
     @property
     def mla(self) -> bool:
         """Multi-head latent attention: one compressed head, whose layout has no heads to be mistaken."""
@@ -41,12 +66,7 @@ class ModelConfig:
 
     @property
     def layer_kinds(self) -> set[str]:
-        return {
-            str(kind)
-            for level in self.levels
-            for name in ("layer_types", "layers_block_type")
-            for kind in level.get(name) or ()
-        }
+        return {str(kind) for kind in self._each("layer_types", "layers_block_type")}
 
     @property
     def recurrent(self) -> bool:
@@ -60,12 +80,11 @@ class ModelConfig:
     @property
     def compressed(self) -> bool:
         """Compressed attention, the DeepSeek V4 family."""
-        ratios = [r for level in self.levels for r in level.get("compress_ratios") or ()]
-        if any(isinstance(r, (int, float)) and r > 0 for r in ratios):
+        if any(isinstance(r, (int, float)) and r > 0 for r in self._each("compress_ratios")):
             return True
         if any(level.get("model_type") == "deepseek_v4" for level in self.levels):
             return True
-        return any(str(a).startswith("DeepseekV4") for level in self.levels for a in level.get("architectures") or ())
+        return any(str(a).startswith("DeepseekV4") for a in self._each("architectures"))
 
     @property
     def hybrid(self) -> bool:
@@ -85,25 +104,67 @@ class ModelConfig:
 
     @property
     def experts(self) -> bool:
-        return any((self.get(name) or 0) > 1 for name in _EXPERT_FIELDS)
+        return any((self.number(name) or 0) > 1 for name in _EXPERT_FIELDS)
 
     @property
     def kv_heads(self) -> int | None:
         """KV heads of the whole model."""
-        found = self.get("num_key_value_heads") or self.get("multi_query_group_num") or self.get("num_attention_heads")
-        return int(found) if isinstance(found, int) else None
+        return self.number("num_key_value_heads", "multi_query_group_num", "num_attention_heads")
+
+    @property
+    def head_size(self) -> int | None:
+        size, heads, hidden = self.number("head_dim"), self.number("num_attention_heads"), self.number("hidden_size")
+        return size or (hidden // heads if heads and hidden else None)
+
+    @property
+    def layers(self) -> int | None:
+        return self.number("num_hidden_layers", "n_layer", "num_layers")
 
     @property
     def context_length(self) -> int | None:
-        """Tokens that the model was made for."""
-        found = self.get("max_position_embeddings") or self.get("max_sequence_length") or self.get("seq_length")
-        return int(found) if isinstance(found, int) else None
+        """Tokens that the model is made for, where the file is plain about it: one number, and no stretched position encoding."""
+        found = {value for value in map(self.get, _LENGTH_FIELDS) if _is_count(value)}
+        stretched = any(_stretches(level.get(name)) for level in self.levels for name in ("rope_scaling", "rope_parameters"))
+        return found.pop() if len(found) == 1 and not stretched else None
 
     @property
     def dtype(self) -> str | None:
         """The type of the weights as the file names it, without torch's prefix."""
         found = self.get("dtype") or self.get("torch_dtype")
-        return str(found).replace("torch.", "") if isinstance(found, str) else None
+        return found.replace("torch.", "").lower() if isinstance(found, str) else None
+
+    @property
+    def plain_kv_cache(self) -> bool:
+        """Whether the KV cache has the weights' type unless told otherwise: no checkpoint that brings its own, no sparse index."""
+        brought = any(
+            "kv_cache" in key
+            for level in self.levels
+            for name in ("quantization_config", "compression_config")
+            for key in _keys(level.get(name))
+        )
+        return not (brought or self.compressed or self.get("index_topk"))
+
+
+def _is_count(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _keys(value: t.Any) -> t.Iterator[str]:
+    """The keys of a dictionary that have a value, nested ones included."""
+    for key, inner in value.items() if isinstance(value, t.Mapping) else ():
+        if inner is not None:
+            yield str(key)
+        yield from _keys(inner)
+
+
+def _stretches(rope: t.Any) -> bool:
+    if not isinstance(rope, t.Mapping):
+        return False
+    kind = rope.get("rope_type") or rope.get("type")
+    if kind is None:
+        # By kind of layer: {full_attention: {...}, sliding_attention: {...}}.
+        return "factor" in rope or any(_stretches(inner) for inner in rope.values())
+    return str(kind) not in _PLAIN_ROPE
 
 
 def read(config: t.Any, overrides: t.Mapping[str, t.Any] | None = None) -> ModelConfig | None:
@@ -114,6 +175,18 @@ def read(config: t.Any, overrides: t.Mapping[str, t.Any] | None = None) -> Model
     levels: list[t.Mapping[str, t.Any]] = []
     _descend(merged, levels)
     return ModelConfig(tuple(levels))
+
+
+def from_file(config: ModelConfig, option: str, dtype: str | None) -> str | None:
+    """What an engine makes of a silent or auto option by the file alone, where engines and their versions agree on it."""
+    own = config.dtype if config.dtype in ("float16", "bfloat16") else None
+    if own == "float16" and str(config.get("model_type")).startswith(_NO_FLOAT16):
+        own = None
+    if option == "dtype":
+        return own
+    if option == "kv_cache_dtype":
+        return (own if dtype in (None, "auto") else dtype) if config.plain_kv_cache else None
+    return str(config.context_length) if option == "context_length" and config.context_length else None
 
 
 def _merge(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -16,7 +16,7 @@ from .arguments import read_integer
 from .finding import Findings
 from .known import Known
 from .mode import Mode
-from .pairing_side import Side, connector_child, in_family, sides_of
+from .pairing_side import Side, connector_child, sides_of
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
 
@@ -29,11 +29,13 @@ class Factor:
     label: str
     consequence: str
     silence: str | None = None
+    # Whether a handshake takes the word as it is written, and not what it comes to.
+    by_word: bool = False
 
 
 TEXT_FACTORS = (
     Factor("dtype", "dtype", "the KV cache of one is not the other's", "auto"),
-    Factor("kv_cache_dtype", "KV cache dtype", "the bytes of one are read as another type", "auto"),
+    Factor("kv_cache_dtype", "KV cache dtype", "the bytes of one are read as another type", "auto", True),
     Factor("block_size", "block size", "decode reads blocks at the wrong places, and may answer 200 with wrong text"),
     Factor("kv_cache_layout", "KV cache layout", "decode reads heads for tokens"),
     Factor("revision", "model revision", "the two may run different weights, which no handshake compares"),
@@ -47,9 +49,9 @@ def check(group: Group, template: GroupTemplate, findings: Findings, known: Know
     prefill, decode = sides = sides_of(group, template, known or Known())
     mode = template.mode
     _context_length(prefill, decode, findings)
-    for factor in TEXT_FACTORS:
-        _text(factor, prefill, decode, findings)
     handshake = _handshake(prefill, decode, mode)
+    for factor in TEXT_FACTORS:
+        _text(factor, prefill, decode, bool(handshake), findings)
     _toggles(prefill, decode, handshake is not None, findings)
     _model(group, prefill, decode, mode, findings)
     _shape(prefill, decode, findings)
@@ -109,7 +111,7 @@ def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
                 ENGINE_ROLES,
             )
         return
-    if texts == [None, None] or (texts[0] == texts[1] and prefill.engine is decode.engine):
+    if texts == [None, None] or texts[0] == texts[1]:
         return
     findings.unverified(
         "context length",
@@ -131,13 +133,15 @@ def _tokens(side: Side) -> int | None:
 # -- text ----------------------------------------------------------------------------------------------------------------------
 
 
-def _text(factor: Factor, prefill: Side, decode: Side, findings: Findings) -> None:
+def _text(factor: Factor, prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
     option = factor.option
     values = [side.normal(option) or factor.silence for side in (prefill, decode)]
     if values[0] == values[1] or _equal_numbers(values):
         return
     settled = [side.settled(option) for side in (prefill, decode)]
-    if None in settled:
+    # The handshake compares the word: "auto" is not "bfloat16" to it, though it comes to the same.
+    worded = shaken and factor.by_word and settled[0] == settled[1]
+    if None in settled or worded:
         findings.unverified(
             factor.label,
             f"{factor.label} cannot be compared: {_both(prefill, decode, option)}.",
@@ -357,5 +361,3 @@ def _equal_setting(what: str, one: str | None, two: str | None, place: str, find
             ENGINE_ROLES,
         )
 
-
-__all__ = ["TEXT_FACTORS", "Factor", "check", "in_family"]

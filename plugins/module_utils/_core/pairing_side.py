@@ -55,8 +55,7 @@ class Side:
         value = self.normal(option)
         if value not in (None, "auto"):
             return value
-        settle = self.engine.settles.get(option)
-        return settle(self.config, self.normal("dtype")) if settle and self.config else None
+        return self.engine.settle(self.config, option, self.normal("dtype")) if self.config else None
 
     def told(self, option: str) -> str:
         return self.value(option) or "does not write it"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import diff, record
+from . import checks_hardware, diff, record
 from .choice import check_reach, decide, generation_of
 from .finding import Findings
 from .observed import Host
@@ -34,6 +34,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     members = render_members(request, choice, seats, generation, findings)
     check_pasted(request, members, findings)
     check_identity(situation, choice, members, findings)
+    checks_hardware.check_members(members, request.hosts, request.template.engines, findings)
     return _assemble(request, situation, choice, members, generation, findings)
 
 

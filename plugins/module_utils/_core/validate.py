@@ -11,7 +11,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from . import pairing, spec, template
+from . import checks_engine, checks_hardware, checks_router, pairing, spec, template
 from .arguments import Arguments
 from .engine import Engine
 from .finding import Findings
@@ -19,6 +19,7 @@ from .known import NOTHING, Known
 from .mode import Mode
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
+from .version import below
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,12 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
         return Verdict(findings, group, None)
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
+    checks_hardware.check(group, mode, known, findings)
     if rendered is not None:
         _check_sizes(group, rendered, findings)
-        pairing.check(group, rendered, findings)
+        sides = pairing.check(group, rendered, findings, known)
+        checks_engine.check(group, rendered, sides, known, findings)
+        checks_router.check(group, rendered, sides, findings)
     return Verdict(findings, group, rendered)
 
 
@@ -142,17 +146,6 @@ def _check_mode_rules(group: Group, mode: Mode, findings: Findings) -> None:
             )
 
 
-def below(version: str, known: str) -> bool:
-    """Whether a plain release version is positively below the floor of `known` (">=0.27.1"). Local and pre-release versions never are."""
-    floor = re.match(r">=\s*(\d+(?:\.\d+)*)$", known)
-    mine = re.match(r"v?(\d+(?:\.\d+)*)$", version)
-    if not floor or not mine:
-        return False
-    one, two = ([int(n) for n in m.group(1).split(".")] for m in (mine, floor))
-    width = max(len(one), len(two))
-    return one + [0] * (width - len(one)) < two + [0] * (width - len(two))
-
-
 def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> None:
     """`gpus` given and above zero must be what the parallel sizes need, by the engine's own arithmetic."""
     for role in group.engine_roles:
@@ -165,8 +158,8 @@ def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> N
                 "Leave gpus out, or make them agree.",
                 [role.name],
             )
+        engine = rendered.engines[role.name]
         for option in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size"):
-            engine = rendered.engines[role.name]
             value = Arguments(rendered.roles[role.name].argv).value(engine.names(option))
             if value is not None and not (re.fullmatch(r"[0-9]{1,6}", value) and int(value) > 0):
                 findings.error(

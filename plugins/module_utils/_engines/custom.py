@@ -2,12 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Custom: an engine of the user's own, of which nothing is known. It runs the user's command, and its size is what the spec says."""
+"""Custom: an engine of the user's own. It runs the user's command, and its size is what the spec says. Its flags are read by the names that
+engines commonly give them, since it is mostly one of those in another shell; what they do not say is not known."""
 
 from __future__ import annotations
 
 from .._core.arguments import Arguments
 from .._core.engine import Engine, Sizes
+
+_SPELLINGS = {
+    "context_length": ("max-model-len", "context-length"),
+    "tensor_parallel_size": ("tensor-parallel-size", "tp-size", "tp"),
+    "dtype": ("dtype",),
+    "kv_cache_dtype": ("kv-cache-dtype",),
+    "block_size": ("block-size", "page-size"),
+    "kv_cache_layout": ("kv-cache-layout",),
+}
 
 
 def _sizes(_arguments: Arguments, gpus: int | None) -> Sizes:
@@ -17,8 +27,8 @@ def _sizes(_arguments: Arguments, gpus: int | None) -> Sizes:
 
 ENGINE = Engine(
     backend="Custom",
-    spellings={},
-    synonyms={},
+    spellings=_SPELLINGS,
+    synonyms={"dtype": {"half": "float16", "float": "float32"}},
     toggles={},
     sizes=_sizes,
     width_arguments=lambda _gpus: [],

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from .._core.arguments import Arguments, read_integer
-from .._core.engine import Engine, Sizes
+from .._core.engine import Engine, Sizes, Speculation
+from .._core.model_config import from_file
 
 _SPELLINGS = {
     "context_length": ("context-length",),
@@ -60,6 +61,17 @@ def _width_arguments(gpus: int) -> list[str]:
     return [f"--tp-size={gpus}"] if gpus > 1 else []
 
 
+def _speculation(arguments: Arguments) -> Speculation | None:
+    method = arguments.value(_SPELLINGS["speculative_config"])
+    if method is None:
+        return None
+    compared = {
+        "algorithm": method.upper(),
+        "draft model": arguments.value(["speculative-draft-model-path", "speculative-draft-model"]),
+    }
+    return Speculation(method, method.upper() == "NGRAM", {k: v for k, v in compared.items() if v is not None})
+
+
 ENGINE = Engine(
     backend="SGLang",
     spellings=_SPELLINGS,
@@ -79,4 +91,16 @@ ENGINE = Engine(
     version_path="/server_info",
     busy_metrics=("sglang:num_running_reqs", "sglang:num_queue_reqs"),
     held_metrics=("sglang:num_prefill_inflight_queue_reqs",),
+    settle=from_file,
+    speculation=_speculation,
+    adapter_flags=("enable-lora", "lora-paths"),
+    config_flags=("config",),
+    # The metadata that the two exchange is cut by these: on one side alone it is misaligned, and only logged.
+    equal_flags=(
+        "disaggregation-enable-kv-checksum",
+        "disaggregation-decode-allocation-policy",
+        "dsv4-attn-backend",
+    ),
+    equal_env=("SGLANG_ENABLE_DISAGG_SAMPLING_MASK", "SGLANG_DSV4_KV_LAYOUT"),
+    waits={"SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT": 300, "SGLANG_DISAGGREGATION_WAITING_TIMEOUT": 300},
 )

@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
-from .._core.arguments import Arguments, read_integer
-from .._core.engine import Engine, Sizes
+import typing as t
+
+from .._core.arguments import Arguments, normal, read_integer, read_json_object
+from .._core.engine import Engine, Sizes, Speculation
+from .._core.model_config import from_file
+from . import vllm_nixl
 
 _SPELLINGS = {
     "context_length": ("max-model-len",),
@@ -19,8 +23,8 @@ _SPELLINGS = {
     "block_size": ("block-size",),
     "kv_cache_layout": ("kv-cache-layout",),
     "kv_connector": ("kv-transfer-config",),
-    "attention_backend": ("attention-backend",),
-    "speculative_config": ("speculative-config",),
+    "attention_backend": ("attention-backend", "attention-config.backend"),
+    "speculative_config": ("speculative-config", "sc"),
     "hf_overrides": ("hf-overrides",),
     "memory_fraction": ("gpu-memory-utilization",),
     "host": ("host",),
@@ -59,6 +63,30 @@ def _width_arguments(gpus: int) -> list[str]:
     return [f"--tensor-parallel-size={gpus}"] if gpus > 1 else []
 
 
+# Flags of single keys of the speculative configuration, and the key that each is.
+_SPECULATION_FLAGS = {"spec-method": "method", "spec-model": "model", "spec-tokens": "num_speculative_tokens"}
+# Methods that guess from the text or keep a draft outside the KV cache of the pair.
+_DRAFTLESS = ("ngram", "ngram_gpu", "suffix", "[ngram]")
+# What the NIXL hash takes of it (nixl/metadata.py); the number of tokens may differ.
+_COMPARED = ("method", "model", "revision", "code_revision", "parallel_drafting", "kv_cache_dtype")
+
+
+def _speculation(arguments: Arguments) -> Speculation | None:
+    written = arguments.last(_SPELLINGS["speculative_config"])
+    flags = {key: arguments.value([flag]) for flag, key in _SPECULATION_FLAGS.items() if arguments.has(flag)}
+    dotted = [o for o in arguments.options if o.name.startswith(("speculative-config.", "sc."))]
+    if written is None and not flags and not dotted:
+        return None
+    told: dict[str, t.Any] | None = {} if written is None else read_json_object(written.value or "")
+    if told is None:
+        return Speculation("unreadable", False, None)
+    told = {str(key).replace("-", "_"): value for key, value in told.items()} | flags
+    told |= {normal(o.name).split(".", 1)[1].replace("-", "_"): o.value for o in dotted}
+    # Without a method it is guessed from the draft model's name by the engine; what that gives is the same on both sides.
+    method = str(told.get("method") or told.get("model") or "unnamed")
+    return Speculation(method, method in _DRAFTLESS, {key: told[key] for key in _COMPARED if told.get(key) is not None})
+
+
 ENGINE = Engine(
     backend="vLLM",
     spellings=_SPELLINGS,
@@ -77,4 +105,14 @@ ENGINE = Engine(
     version_path="/version",
     busy_metrics=("vllm:num_requests_running", "vllm:num_requests_waiting"),
     held_metrics=("vllm:kv_cache_usage_perc",),
+    settle=from_file,
+    speculation=_speculation,
+    adapter_flags=("enable-lora", "lora-modules", "default-mm-loras"),
+    config_flags=("config",),
+    # config/vllm.py refuses it at start: it may move memory that a connector has registered. The cumem allocator has a pool of its own.
+    allocator_env=("PYTORCH_CUDA_ALLOC_CONF",),
+    allocator_exempt=("enable-cumem-allocator", "enable-sleep-mode"),
+    waits={"VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT": None, "VLLM_NIXL_ABORT_REQUEST_TIMEOUT": None},
+    memory_fraction=0.9,
+    handshakes={"nixl": vllm_nixl.check},
 )

@@ -31,6 +31,8 @@ class Wanted:
     only_remove: bool = False
     exclusive: bool = True
     manage: bool = True
+    # Seconds to wait for wanted members that the router finds unhealthy: it looks at them only every so often.
+    settle: float = 0.0
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Reconciler:
                 outcome.removed = [p["url"] for p in self._going(difference)]
             elif not check:
                 outcome.after = self._read_back()
-            return self._finish(outcome)
+            return self._finish(outcome) if check else self._settle(outcome)
         for _attempt in range(ATTEMPTS):
             if not difference.missing and not self._going(difference):
                 break
@@ -99,7 +101,19 @@ class Reconciler:
             difference = self._compare(outcome.after)
             if self.clock() >= self.deadline:
                 break
-        return self._finish(outcome)
+        return self._settle(outcome)
+
+    def _settle(self, outcome: Outcome) -> Outcome:
+        """The outcome once the router finds all wanted members healthy, or as it is when the time for that is over: a member that has come
+        back gets no request before."""
+        until = self.clock() + self.wanted.settle
+        self._finish(outcome)
+        while outcome.unhealthy and not self.wanted.only_remove and self.clock() < until:
+            self.sleep(READ_BACK_EVERY)
+            self.deadline = max(self.deadline, self.clock() + READ_BACK_EVERY)
+            outcome.after = self._read()
+            self._finish(outcome)
+        return outcome
 
     def _apply(self, difference: Difference, outcome: Outcome) -> None:
         # An entry with the wrong role blocks its URL, so it goes first; all others go last, so that the router is never left empty.

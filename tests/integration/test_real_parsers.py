@@ -1,0 +1,588 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the built-in modes render is read by the programs that it is for: vLLM's parser and its connector factory, both routers (parsed, then
+started), and SGLang's published flags. No engine is started; what stands behind a router here is a stub.
+
+The versions are whatever is installed: the demo's engine (or PD_ENGINE_VENV), and what tests/env/parsers.sh makes, whose head says how
+to take others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+import typing as t
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from builders import ENGINE, ROUTER, Fleet, Made, spec
+from integration import support_runtime as support
+from parsers import sglang_flags
+from support import ROOT
+
+from ansible_collections.inferops.pd.plugins.module_utils import _engines
+from ansible_collections.inferops.pd.plugins.module_utils._routers import dialect
+from ansible_collections.inferops.pd.plugins.module_utils._routers.reconcile import Outcome, Reconciler, Wanted
+
+pytestmark = pytest.mark.integration
+
+PARSERS = ROOT / "tests" / "parsers"
+BUILT = ROOT / ".build" / "parsers"
+ENGINE_VENV = Path(os.environ.get("PD_ENGINE_VENV") or ROOT / ".build" / "demo" / "engine")
+# Each mode's package of the router, and the words of its command before the arguments.
+ROUTERS = {
+    "vllm-nixl": ("vllm_router", 1),
+    "vllm-mooncake": ("vllm_router", 1),
+    "vllm-ascend-mooncake": ("vllm_router", 1),
+    "sglang-mooncake": ("sglang_router", 3),
+    "sglang-nixl": ("sglang_router", 3),
+}
+VENDORS = {"vllm-ascend-mooncake": "ascend"}
+
+# -- what is rendered -------------------------------------------------------------------------------------------------------------
+
+# Which specs are rendered, in every mode: what a user may write in `args` and beside it. Some are an error in some mode (a wider prefill, say);
+# they are rendered all the same, and the parser must take them.
+SPECS: dict[str, dict[str, t.Any]] = {
+    "nothing but the defaults": {},
+    "tensor parallelism over the GPUs": {"prefill": {"hosts": "h1", "gpus": 2}, "decode": {"hosts": "h1", "gpus": 4}},
+    "another name, and a path with a space": {"served_model_name": "Qwen/Qwen3-32B", "model": "/models/my model"},
+    "a longer lease": {"kv_lease": 120},
+    "docker": {"runtime": "docker", "engine": {"image": "registry.example/engine@sha256:" + "0" * 64}},
+}
+# The same for one engine alone.
+OF_VLLM: dict[str, dict[str, t.Any]] = {
+    "sizes of one's own": {
+        "prefill": {"hosts": "h1", "args": ["-tp 2", "--data-parallel-size=2"]},
+        "decode": {"hosts": "h1", "args": ["--tensor-parallel-size 2 --pipeline-parallel-size 2"]},
+    },
+    "one pasted line": {
+        "engine": {"args": ["--max-model-len 32k --gpu-memory-utilization=0.85 --no-enable-prefix-caching --max_num_seqs 64"]}
+    },
+    "JSON as an entry, after its flag, quoted, and with spaces": {
+        "engine": {
+            "args": [
+                "--hf-overrides",
+                '{"max_position_embeddings": 8192}',
+                '--compilation-config={"cudagraph_capture_sizes": [1, 2, 4]}',
+                """--override-generation-config '{"temperature": 0.5}'""",
+                '--speculative-config={"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}',
+            ]
+        }
+    },
+    "recompute": {"kv_load_failure_policy": "recompute"},
+    "a connector of one's own": {
+        "engine": {
+            "args": [
+                '--kv-transfer-config={"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":['
+                '{"kv_connector":"NixlConnector","kv_role":"kv_both"},'
+                '{"kv_connector":"ExampleConnector","kv_role":"kv_both","kv_connector_extra_config":{"shared_storage_path":"/kv"}}]}}'
+            ]
+        }
+    },
+}
+OF_SGLANG: dict[str, dict[str, t.Any]] = {
+    "sizes of one's own": {
+        "prefill": {"hosts": "h1", "args": ["--tp 2", "--dp-size=2 --enable-dp-attention"]},
+        "decode": {"hosts": "h1", "args": ["--tensor-parallel-size=2", "--pipeline-parallel-size 2"]},
+    },
+    "one pasted line": {
+        "engine": {"args": ["--context-length 32768 --mem-fraction-static=0.85 --page-size 64 --disable-radix-cache"]}
+    },
+    "JSON": {"engine": {"args": ["--json-model-override-args", '{"max_position_embeddings": 8192}']}},
+    "devices by placeholder": {"engine": {"args": ["--disaggregation-ib-device=mlx5_0"]}},
+}
+# And for the router, under each policy of membership.
+OF_ROUTER: dict[str, dict[str, t.Any]] = {
+    "tunables of one's own": {"args": ["--cb-failure-threshold=3", "--retry-max-retries 0", "--request-timeout-secs 600"]},
+}
+PEER_POLICIES = {"prefill": "power_of_two", "decode": "random"}
+
+
+def fleet(mode: str, **changes: t.Any) -> Fleet:
+    """One host for a whole group, everything of it on loopback."""
+    lo = {"names": ["lo"], "address": "127.0.0.1", "rdma_devices": []}
+    facts = {"gpus": 16, "vendor": VENDORS.get(mode, "nvidia"), "address": "127.0.0.1", "kv_interface": lo}
+    return Fleet(h1={**facts, **changes})
+
+
+def plan(mode: str, changes: dict[str, t.Any], router: dict[str, t.Any] | None = None, **facts: t.Any) -> Made:
+    made = {"prefill": {"hosts": "h1"}, **changes}
+    made["prefill"] = {**made["prefill"], "replicas": 2}
+    return fleet(mode, **facts).plan(spec(mode=mode, router=router or {}, **made))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One rendered command line of an engine, with what it was rendered from."""
+
+    mode: str
+    case: str
+    role: str
+    argv: tuple[str, ...]
+    made: Made
+    member: dict[str, t.Any]
+
+    @property
+    def name(self) -> str:
+        return f"{self.mode}, {self.case}, {self.role}: {' '.join(self.argv)}"
+
+
+def lines(modes: t.Iterable[str], cases: dict[str, dict[str, t.Any]], skip: int) -> list[Line]:
+    """Every engine member of every case; `skip` words are the command."""
+    found = []
+    for mode in modes:
+        for case, changes in cases.items():
+            made = plan(mode, changes)
+            assert made.verdict and made.verdict.template, case
+            for member in made.plan["members"]:
+                if member["role"] != "router":
+                    argv = member["parts"][0]["argv"]
+                    assert argv[0] == ENGINE, argv
+                    found.append(Line(mode, case, member["role"], tuple(argv[skip:]), made, member))
+    return found
+
+
+def ask_parser(command: list[str], argvs: list[list[str]], timeout: float) -> dict[str, t.Any]:
+    """The answer of a helper under tests/parsers/ that runs in another environment."""
+    environment = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        command,
+        input=json.dumps(argvs),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return t.cast("dict[str, t.Any]", json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def built(name: str) -> Path:
+    folder = BUILT / name
+    if not (folder / ".complete").exists():
+        pytest.skip(f"no {name}: run tests/env/parsers.sh (or make env-parsers)")
+    return folder
+
+
+# -- vLLM -------------------------------------------------------------------------------------------------------------------------
+
+VLLM_MODES = ("vllm-nixl", "vllm-mooncake", "vllm-ascend-mooncake")
+LEASES = {"a longer lease": 120}
+
+
+def connector(line: Line) -> dict[str, t.Any]:
+    """What vLLM must have understood of the recipe's connector: the table of the reference, with our values."""
+    role = {"prefill": "kv_producer", "decode": "kv_consumer"}[line.role]
+    told: dict[str, t.Any] = {"role": role, "policy": "fail", "port": 14579, "extra": {}}
+    if line.case == "recompute" and line.mode != "vllm-ascend-mooncake":
+        told["policy"] = "recompute"
+    if line.mode == "vllm-nixl":
+        extra = {"kv_lease_duration": LEASES.get(line.case, 60)} if line.role == "prefill" else {}
+        return {**told, "name": "NixlConnector", "extra": extra}
+    if line.mode == "vllm-mooncake":
+        return {**told, "name": "MooncakeConnector"}
+    assert line.made.verdict and line.made.verdict.template
+    sizes = {r: line.made.verdict.template.roles[r].sizes for r in ("prefill", "decode")}
+    return {
+        **told,
+        # The model's config.json is not there, so the connector that serves every layout.
+        "name": "MooncakeHybridConnector",
+        "port": line.member["parts"][0]["ports"]["kv_port"]["base"],
+        "extra": {r: {"tp_size": s.tensor, "dp_size": s.data} for r, s in sizes.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def vllm() -> tuple[list[Line], dict[str, t.Any]]:
+    """All lines, and what the engine's own parser made of them, in one process: its imports take longer than everything else here."""
+    python = ENGINE_VENV / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no vLLM in {ENGINE_VENV}: run examples/demo/setup.sh (or make demo-env)")
+    every = lines(VLLM_MODES, {**SPECS, **OF_VLLM}, skip=2)
+    bad = [["/m", "--no-such-flag=1"], ["/m", '--kv-transfer-config={"kv_connector":"NixlConnector","kv_rank":0}']]
+    argvs = [*(list(line.argv) for line in every), *bad]
+    return every, ask_parser([str(python), str(PARSERS / "vllm_lines.py")], argvs, 300)
+
+
+def test_vllm_takes_every_rendered_line(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    every, told = vllm
+    assert len(every) >= len(VLLM_MODES) * 3 * len({**SPECS, **OF_VLLM})
+    refused = [f"{line.name}\n  {answer['error']}" for line, answer in zip(every, told["lines"]) if "error" in answer]
+    assert not refused, "\n".join(refused)
+
+
+def test_vllm_reads_from_a_line_what_the_plan_says(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    every, told = vllm
+    for line, answer in zip(every, told["lines"]):
+        assert line.made.verdict
+        group, template = line.made.verdict.group, line.made.verdict.template
+        assert group and template
+        sizes = template.roles[line.role].sizes
+        assert {k: answer[k] for k in ("model", "host", "port", "served", "tensor", "data", "pipeline")} == {
+            "model": group.model,
+            "host": "127.0.0.1",
+            "port": line.member["parts"][0]["port"],
+            "served": [group.served_model_name],
+            "tensor": sizes.tensor,
+            "data": sizes.data,
+            "pipeline": sizes.pipeline,
+        }, line.name
+
+
+def test_vllm_reads_the_connector_that_the_recipe_means(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    every, told = vllm
+    for line, answer in zip(every, told["lines"]):
+        if line.case == "a connector of one's own":
+            assert answer["kv"]["name"] == answer["connector"] == "MultiConnector"
+            continue
+        assert answer["kv"] == connector(line), line.name
+        # A vendor's connectors come with its plugin; everything else must be one that this vLLM has.
+        known = {"vllm-nixl": ("NixlConnector", "NixlPullConnector"), "vllm-mooncake": ("MooncakeConnector",)}
+        if line.mode in known:
+            assert answer["connector"] in known[line.mode], line.name
+        else:
+            assert answer["connector"] == "ValueError: Unsupported connector type: MooncakeHybridConnector"
+
+
+def test_vllm_would_say_what_is_wrong(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    """The test above has teeth: a flag and a key that do not exist are refused by the same parser."""
+    flag, key = (answer.get("error", "") for answer in vllm[1]["lines"][-2:])
+    assert "unrecognized arguments: --no-such-flag=1" in flag
+    assert "kv_rank" in key
+
+
+def test_vllm_has_the_flags_that_the_rules_read(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    """Spellings in _engines/vllm.py. `-tp` is one word with one dash there; the rules read it with any number of them."""
+    flags = {flag.lstrip("-") for flag in vllm[1]["flags"]}
+    gone = {"kv_cache_layout"}  # up to 0.2x; an environment variable now
+    missing = [
+        (option, spelling)
+        for option, spellings in _engines.ENGINES["vLLM"].spellings.items()
+        for spelling in spellings
+        if option not in gone and spelling.split(".")[0] not in flags
+    ]
+    assert not missing
+
+
+# -- SGLang -----------------------------------------------------------------------------------------------------------------------
+
+SGLANG_MODES = ("sglang-mooncake", "sglang-nixl")
+
+
+@pytest.fixture(scope="module")
+def sglang() -> sglang_flags.Source:
+    source = sglang_flags.read(built("sglang"))
+    assert len(source.flags) > 200
+    return source
+
+
+def test_sglang_has_every_flag_of_every_rendered_line(sglang: sglang_flags.Source) -> None:
+    parser = sglang.parser()
+    every = lines(SGLANG_MODES, {**SPECS, **OF_SGLANG}, skip=3)
+    assert len(every) >= len(SGLANG_MODES) * 3 * len({**SPECS, **OF_SGLANG})
+    for line in every:
+        try:
+            read = parser.parse_args(list(line.argv))
+        except (ValueError, Exception) as exc:
+            pytest.fail(f"{line.name}\n  {exc}")
+        assert line.made.verdict and line.made.verdict.group
+        part = line.member["parts"][0]
+        assert (read.model_path, read.host, read.port) == (line.made.verdict.group.model, "127.0.0.1", str(part["port"]))
+        assert (read.disaggregation_mode, read.disaggregation_transfer_backend) == (line.role, line.mode.split("-")[1])
+        bootstrap = {"prefill": str(part["ports"].get("bootstrap", {}).get("base")), "decode": None}[line.role]
+        assert read.disaggregation_bootstrap_port == bootstrap
+        assert read.enable_metrics is True
+
+
+def test_sglang_has_the_flags_that_the_rules_read(sglang: sglang_flags.Source) -> None:
+    """Spellings in _engines/sglang.py: declared so, or an abbreviation of what is (SGLang's parser takes those)."""
+    missing = [
+        (option, spelling)
+        for option, spellings in _engines.ENGINES["SGLang"].spellings.items()
+        for spelling in spellings
+        if not any(known.startswith(f"--{spelling}") for known in sglang.spellings)
+    ]
+    assert not missing
+
+
+def test_the_source_of_sglang_names_the_choices(sglang: sglang_flags.Source) -> None:
+    """The test above has teeth: what is not a choice is refused."""
+    assert set(sglang.flag("--disaggregation-mode").choices or ()) >= {"prefill", "decode"}
+    assert set(sglang.flag("--disaggregation-transfer-backend").choices or ()) >= {"mooncake", "nixl"}
+    for bad in ("--disaggregation-mode=both", "--no-such-flag=1"):
+        with pytest.raises((ValueError, Exception), match=r"invalid choice|unrecognized"):
+            sglang.parser().parse_args(["--model-path=/m", bad])
+
+
+# -- the routers: parsed -----------------------------------------------------------------------------------------------------------
+
+
+def memberships(mode: str) -> list[str]:
+    verdict = plan(mode, {}).verdict
+    assert verdict and verdict.template and verdict.template.recipe
+    return list(verdict.template.recipe.memberships)
+
+
+def router_plans(mode: str, **facts: t.Any) -> t.Iterator[tuple[str, str, Made]]:
+    """(policy, case, plan) of each way to write a router."""
+    for policy in memberships(mode):
+        policies = [f"--{role}-policy={name}" for role, name in PEER_POLICIES.items()]
+        own = {"both hops' policies": {"args": policies}} if policy == "restart" or ROUTERS[mode][0] == "sglang_router" else {}
+        if policy == "dynamic" and not own:
+            own = {"the one policy": {"args": ["--policy=cache_aware"]}}
+        for case, changes in {"nothing but the defaults": {}, **OF_ROUTER, **own}.items():
+            yield policy, case, plan(mode, {}, {"membership": policy, **changes}, **facts)
+
+
+def router_line(mode: str, made: Made) -> list[str]:
+    argv = t.cast("list[str]", made.part("demo-router-0")["argv"])
+    assert argv[0] == ROUTER, argv
+    return argv[ROUTERS[mode][1] :]
+
+
+@pytest.mark.parametrize("package", ["vllm_router", "sglang_router"])
+def test_a_routers_parser_takes_every_rendered_line(package: str) -> None:
+    python = built(package.replace("_", "-")) / "bin" / "python"
+    every = [
+        (f"{mode}, {policy}, {case}", policy, case, made, mode)
+        for mode in ROUTERS
+        if ROUTERS[mode][0] == package
+        for policy, case, made in router_plans(mode)
+    ]
+    argvs = [router_line(mode, made) for _name, _policy, _case, made, mode in every]
+    told = ask_parser([str(python), str(PARSERS / "router_lines.py"), package], [*argvs, ["--no-such-flag"]], 60)
+    assert "no-such-flag" in told["lines"][-1]["error"]
+    for (name, policy, case, made, mode), answer in zip(every, told["lines"]):
+        assert "error" not in answer, f"{name}: {answer['error']}"
+        part = made.part("demo-router-0")
+        assert (answer["host"], answer["port"]) == ("127.0.0.1", part["port"]), name
+        assert answer["prometheus_host"] == "127.0.0.1", name
+        assert answer["prometheus_port"] == part["ports"]["prometheus"]["base"], name
+        own = case == "tunables of one's own"
+        assert (answer["cb_failure_threshold"], answer["retry_max_retries"]) == ((3, 0) if own else (10, 3)), name
+        check_peers(name, policy, made, answer)
+        check_policies(name, policy, case, answer, package)
+
+
+def check_peers(name: str, policy: str, made: Made, answer: dict[str, t.Any]) -> None:
+    peers = made.router["peers"] if policy == "restart" else []
+    bootstraps = [(p["ports"].get("bootstrap") or {}).get("base") for p in peers]
+    wanted = [[p["url"], bootstrap] for p, bootstrap in zip(peers, bootstraps) if p["role"] == "prefill"]
+    assert answer["prefill_urls"] == wanted, name
+    assert answer["decode_urls"] == [p["url"] for p in peers if p["role"] == "decode"], name
+
+
+def check_policies(name: str, policy: str, case: str, answer: dict[str, t.Any], package: str) -> None:
+    pair = (answer["prefill_policy"], answer["decode_policy"])
+    if package == "vllm_router" and policy == "dynamic":
+        assert answer["enable_igw"], name
+        assert not answer["vllm_pd_disaggregation"], name
+        assert pair == (None, None), name
+        assert answer["policy"] == ("cache_aware" if case == "the one policy" else "round_robin"), name
+        return
+    assert answer["vllm_pd_disaggregation" if package == "vllm_router" else "pd_disaggregation"], name
+    assert pair == (("power_of_two", "random") if case == "both hops' policies" else ("cache_aware", "round_robin")), name
+    assert not answer["enable_igw"], name
+
+
+# -- the routers: started ----------------------------------------------------------------------------------------------------------
+
+
+class Stub:
+    """Engines that are none: each of `ports` answers what routers ask, and notes what it was sent."""
+
+    def __init__(self, ports: t.Iterable[int]) -> None:
+        self.bodies: dict[int, list[dict[str, t.Any]]] = {}
+        self.servers = [self._serve(port) for port in ports]
+
+    def _serve(self, port: int) -> ThreadingHTTPServer:
+        bodies = self.bodies[port] = []
+        model = {"served_model_name": "demo", "model_path": "/models/m", "tp_size": 1, "dp_size": 1}
+        answers = {"/v1/models": {"object": "list", "data": [{"id": "demo", "object": "model"}]}}
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.reply(answers.get(self.path, model))
+
+            def do_POST(self) -> None:
+                bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+                text = {"index": 0, "text": str(port), "finish_reason": "length"}
+                answer = {"id": "c", "object": "text_completion", "created": 1, "model": "demo", "choices": [text], "usage": usage}
+                self.reply({**answer, "kv_transfer_params": {"do_remote_prefill": True, "remote_engine_id": str(port)}})
+
+            def reply(self, body: dict[str, t.Any]) -> None:
+                data = json.dumps(body).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args: t.Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+
+
+@dataclass
+class Started:
+    """A real router, started as its plan says."""
+
+    made: Made
+    url: str
+    stub: Stub
+
+    def workers(self) -> set[tuple[str, str]]:
+        return {(p["worker_type"], p["url"]) for p in dialect(self.made.router["dialect"]).list(self.url, 5)}
+
+    def wanted(self, *members: str) -> set[tuple[str, str]]:
+        return {(p["role"], p["url"]) for p in self.peers(*members)}
+
+    def peers(self, *members: str) -> list[dict[str, t.Any]]:
+        return [p for p in self.made.router["peers"] if not members or p["member"] in members]
+
+    def reconcile(self, *members: str) -> Outcome:
+        """The project's own registration, as the step `register` of a run does it."""
+        want = Wanted(self.url, self.made.router["model"], self.peers(*members))
+        return Reconciler(dialect(self.made.router["dialect"]), want, 30).run()
+
+    def ask(self, prompt: str = "hello") -> tuple[int, str]:
+        body = json.dumps({"model": "demo", "prompt": prompt, "max_tokens": 2}).encode()
+        request = urllib.request.Request(f"{self.url}/v1/completions", body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as answer:
+                return answer.status, str(json.load(answer)["choices"][0]["text"])
+        except urllib.error.HTTPError as exc:
+            return exc.code, exc.read().decode(errors="replace")
+
+    def port(self, member: str) -> int:
+        return int(self.made.part(member)["port"])
+
+    def metrics(self) -> str:
+        port = self.made.part("demo-router-0")["ports"]["prometheus"]["base"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+
+@contextlib.contextmanager
+def started(mode: str, policy: str, folder: Path, **changes: t.Any) -> t.Iterator[Started]:
+    """The mode's router under a policy, its members stubs; the router must come up, and ends with the block."""
+    package, words = ROUTERS[mode]
+    venv = built(package.replace("_", "-"))
+    low = block(16)
+    made = plan(mode, {}, {"membership": policy, "port": low, **changes}, ports=f"{low + 1}-{low + 15}")
+    part = made.part("demo-router-0")
+    program = {1: [str(venv / "bin" / "vllm-router")], 3: [str(venv / "bin" / "python"), *part["argv"][1:3]]}[words]
+    members = [m for m in made.plan["members"] if m["role"] != "router"]
+    bootstraps = [m["parts"][0]["ports"]["bootstrap"]["base"] for m in members if "bootstrap" in m["parts"][0]["ports"]]
+    stub = Stub([*(m["parts"][0]["port"] for m in members), *bootstraps])
+    url = f"http://127.0.0.1:{low}"
+    log = folder / f"{mode}-{policy}.log"
+    with open(log, "wb") as stream:
+        process = subprocess.Popen(
+            [*program, *part["argv"][words:]],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env={"PATH": os.environ["PATH"], **part["env"]},
+        )
+    try:
+        wait_until_up(process, f"{url}{part['labels']['health']}", log)
+        yield Started(made, url, stub)
+    finally:
+        process.kill()
+        process.wait(20)
+        stub.close()
+
+
+def block(width: int) -> int:
+    """The first of `width` free ports in a row."""
+    ports = support.free_ports(400)
+    return next(p for p in ports if set(range(p, p + width)) <= set(ports))
+
+
+def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    until = time.monotonic() + 40
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(OSError):
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        time.sleep(0.1)
+    pytest.fail(f"the router did not come up (status {process.poll()}):\n{log.read_text(errors='replace')[-3000:]}")
+
+
+EACH_DYNAMIC = ["vllm-nixl", "vllm-ascend-mooncake", "sglang-mooncake"]
+EACH_RESTART = ["vllm-nixl", "vllm-mooncake", "sglang-nixl"]
+
+
+@pytest.mark.parametrize("mode", EACH_DYNAMIC)
+def test_a_real_router_starts_empty_and_follows_its_members(mode: str, tmp_path: Path) -> None:
+    with started(mode, "dynamic", tmp_path) as router:
+        assert router.workers() == set()
+        first = ("demo-prefill-0", "demo-decode-0")
+        router.reconcile(*first)
+        assert router.workers() == router.wanted(*first)
+        assert router.ask() == (200, str(router.port("demo-decode-0")))
+        grown = router.reconcile()
+        assert grown.added == [router.made.members["demo-prefill-1"]["url"]]
+        assert router.workers() == router.wanted()
+        shrunk = router.reconcile("demo-prefill-1", "demo-decode-0")
+        assert shrunk.removed == [router.made.members["demo-prefill-0"]["url"]]
+        assert router.workers() == router.wanted("demo-prefill-1", "demo-decode-0")
+        seen = len(router.stub.bodies[router.port("demo-prefill-0")])
+        assert router.ask("again") == (200, str(router.port("demo-decode-0")))
+        assert len(router.stub.bodies[router.port("demo-prefill-0")]) == seen, "a request went to a member that had left"
+        if ROUTERS[mode][0] == "sglang_router":
+            check_meeting_place(router)
+
+
+def check_meeting_place(router: Started) -> None:
+    """sglang-router sends both hops the bootstrap server of the prefill that it chose, and each hop keeps its own policy."""
+    prefill = router.made.part("demo-prefill-1")
+    for member in ("demo-prefill-1", "demo-decode-0"):
+        sent = router.stub.bodies[router.port(member)][-1]
+        assert (sent["bootstrap_host"], sent["bootstrap_port"]) == ("127.0.0.1", prefill["ports"]["bootstrap"]["base"])
+    chosen = [line for line in router.metrics().splitlines() if line.startswith("smg_worker_selection_total")]
+    assert any('worker_type="prefill"' in line and 'policy="cache_aware"' in line for line in chosen), chosen
+    assert any('worker_type="decode"' in line and 'policy="round_robin"' in line for line in chosen), chosen
+
+
+@pytest.mark.parametrize("mode", EACH_RESTART)
+def test_a_real_router_starts_with_the_peers_of_its_command_line(mode: str, tmp_path: Path) -> None:
+    with started(mode, "restart", tmp_path) as router:
+        until = time.monotonic() + 15
+        while router.workers() != router.wanted() and time.monotonic() < until:
+            time.sleep(0.2)
+        assert router.workers() == router.wanted()
+        assert router.ask() == (200, str(router.port("demo-decode-0")))
+
+
+def test_the_tools_are_of_the_versions_that_the_modes_are_made_for(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    """What was proved, and with what: in the report of a run with -rP."""
+    print("vllm", vllm[1]["version"])
+    for name in ("vllm-router", "sglang-router", "sglang"):
+        if (BUILT / name).exists():
+            print(name, (BUILT / name).resolve().name.rpartition("-")[2])
+    assert shutil.which("python3")
