@@ -21,6 +21,10 @@ setup: ## Make the environments for running, linting and testing
 env-run env-tools env-floor: env-%:
 	@tests/env/venv.sh $*
 
+.PHONY: env-parsers
+env-parsers: ## Make what tests read command lines with: both routers, and SGLang's source
+	@tests/env/parsers.sh
+
 demo-env: env-run
 	@$(call with,run) examples/demo/setup.sh
 
@@ -42,6 +46,7 @@ test-unit: env-tools ## Test the rules and the plugins, nothing else running
 	@tests/env/pytest.sh unit tools tests/unit $(ARGS)
 
 test-integration: env-tools ## Test playbooks and modules with real processes, no engine
+	@tests/env/parsers.sh || echo "tests that need what is missing are skipped" >&2
 	@tests/env/pytest.sh integration tools tests/integration -m "not faults" $(ARGS)
 
 test-e2e: env-tools demo-env ## Test with a real engine and a real router

@@ -76,7 +76,7 @@ class ActionModule(PdAction):
     def _group(self, name: str, spec: t.Any, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
         if spec is None:
             return status.of_group(name, None, None, hosts, silent)
-        verdict = self.verdict(name, spec, known_of(name, hosts))
+        verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
         state = status.of_group(name, verdict.group, verdict.template, hosts, silent, verdict.findings.items)
         errors = [f.to_plain() for f in verdict.findings.errors]
         if errors:

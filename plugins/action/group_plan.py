@@ -13,7 +13,7 @@ from ..module_utils._core import plan as core_plan
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.observed import Host, read_host
-from ..module_utils._core.spec import ENGINE_ROLES, parse
+from ..module_utils._core.spec import ENGINE_ROLES
 from ..module_utils._core.validate import Verdict
 from ..plugin_utils._action import PdAction, known_of, refuse
 from ..plugin_utils._plain import names_list, to_plain
@@ -40,10 +40,15 @@ class ActionModule(PdAction):
         hosts, reasons = self._hosts()
         if self.args["action"] == "remove":
             findings = Findings()
-            silent = sorted(set(self._pattern_hosts_of(name)) - set(hosts) - set(names_list(self.args["lost_hosts"])))
+            self._check_known(name, hosts)
+            spec = self.args["spec"] if self.args["spec"] is not None else self.groups().get(name)
+            named = {host for found in self.patterns_of(name, spec).values() for host in found}
+            silent = sorted(named - set(hosts) - set(names_list(self.args["lost_hosts"])))
             plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings)
         else:
-            verdict = self.verdict(name, self.spec_of(name), known_of(name, hosts))
+            self._add_hosts(hosts)
+            spec = self.spec_of(name)
+            verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
             self._refuse(name, verdict.findings, {})
             request, findings = self._request(verdict, hosts), verdict.findings
             silent = list(request.silent)
@@ -73,14 +78,23 @@ class ActionModule(PdAction):
         if result["plan"]["pending"] and self.args["fail_on_pending"]:
             told = [f for f in result["findings"] if f["code"] == "pending-configuration"]
             raise AnsibleActionFail(
-                f"Group {name} has a pending configuration.\n{as_text(told)}", result={**result, "failed": True}
+                f"Group {name} has a pending configuration.\n{as_text(told)}", result={"findings": told, "failed": True}
             )
 
-    def _pattern_hosts_of(self, name: str) -> list[str]:
-        """The hosts of a group's patterns, as far as its spec can still be read; a removed spec names none."""
-        spec = self.args["spec"] if self.args["spec"] is not None else self.groups().get(name)
-        group = parse(name, to_plain(spec), Findings()) if spec is not None else None
-        return [host for role in group.roles.values() for host in self.pattern_hosts(role.hosts)] if group else []
+    def _check_known(self, name: str, hosts: t.Mapping[str, Host]) -> None:
+        """A slip of the keyboard must not look like a group that is gone already."""
+        running = {m.group for h in hosts.values() for m in h.members} | {g for h in hosts.values() for g in h.records}
+        known = sorted({*self.groups(), *running})
+        if self.args["spec"] is None and name not in known:
+            raise PdError(
+                f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {', '.join(known) or 'none'}."
+            )
+
+    def _add_hosts(self, hosts: t.Collection[str]) -> None:
+        """Hosts that the caller gives facts of and the inventory does not know: a pattern may name them."""
+        for name in hosts:
+            if name not in self._inventory().hosts:
+                self._inventory().add_host(name)
 
     def _hosts(self) -> tuple[dict[str, Host], dict[str, str]]:
         """The facts by host, and why a host of the play has none."""
@@ -101,8 +115,6 @@ class ActionModule(PdAction):
         group, template = verdict.group, verdict.template
         if group is None or template is None:
             raise PdError("The spec could not be read.")
-        for name in hosts:
-            self._inventory().add_host(name) if name not in self._inventory().hosts else None
         patterns = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()}
         lost = names_list(self.args["lost_hosts"])
         named = {host for hosts_ in patterns.values() for host in hosts_}

@@ -16,7 +16,6 @@ from ..module_utils._core.validate import Verdict
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._plain import to_plain
 
-
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
 WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
 
@@ -40,7 +39,10 @@ class ActionModule(PdAction):
         results: dict[str, t.Any] = {}
         refusals: list[str] = []
         for group, spec in specs.items():
-            verdict = self.verdict(group, spec, self._known())
+            if spec is None and self.args["fail_on"] == "never":
+                results[group] = {"valid": False, "findings": [], "spec": None, "observe": {}}
+                continue
+            verdict = self.verdict(group, spec, self._known(group, spec))
             self._check_patterns(verdict)
             refusal = refuse(group, verdict.findings, self.args["fail_on"])
             if refusal:
@@ -64,16 +66,19 @@ class ActionModule(PdAction):
         told = [f["message"] for r in results.values() for f in r["findings"] if f["severity"] != "error"]
         return {**answer, "warnings": told}
 
-    def _known(self) -> Known:
-        """What the caller gives beside the specs."""
-        return Known(to_plain(self.args["model_config"]), to_plain(self.args["hosts"]) or {})
+    def _known(self, group: str, spec: t.Any) -> Known:
+        """What the caller gives beside the specs, and which hosts their patterns stand for."""
+        patterns = self.patterns_of(group, spec) if self.args["spec"] is None else {}
+        return Known(to_plain(self.args["model_config"]), to_plain(self.args["hosts"]) or {}, patterns)
 
     def _specs(self, name: str | None) -> dict[str, t.Any]:
         if self.args["one"] and name in (None, "", "all"):
             raise PdError("Say which group: -e pd_group=NAME. This playbook works on one group.")
-        if name and name != "all":
-            return {name: self.spec_of(name)}
         groups = self.groups()
+        if name and name != "all":
+            # With fail_on: never the verdict is not the point: a group that has left the inventory can still be removed.
+            gone = self.args["fail_on"] == "never" and name not in groups
+            return {name: None if gone else self.spec_of(name)}
         if not groups:
             raise PdError(
                 "No group is defined. Write one under pd_groups in group_vars/all/pd.yml; examples/inventories has some."

@@ -15,7 +15,7 @@ from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import wait_for_members
 
-PHASES = ("router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
 LOCK_TTL = 300
 
@@ -28,6 +28,8 @@ class ActionModule(PdAction):
         "secrets": {"type": "dict", "no_log": True},
         "state_dir": {"type": "path"},
         "supervisord": {"type": "path"},
+        "docker_host": {"type": "str"},
+        "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
         "break_lock": {"type": "bool", "default": False},
         "registered": {"type": "bool", "default": False},
         "state": {"type": "str", "default": "partial"},
@@ -46,8 +48,12 @@ class ActionModule(PdAction):
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, host, result)
         result.setdefault("ok", not result.get("failed"))
+        # The host did nothing at all: a lock, or a plan that is out of date.
+        result["refused"] = bool(result.get("failed") and not result.get("failed_members") and phase == "start")
         if not self.args["strict"] and result.get("failed"):
             result |= {"failed": False, "ok": False}
+            # A failure that is data is told by the verdict, once: the exception would be printed here as well.
+            result.pop("exception", None)
         return result
 
     def _arguments(self, plan: dict[str, t.Any], part: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
@@ -57,6 +63,8 @@ class ActionModule(PdAction):
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
             "state_dir": self.args["state_dir"],
             "supervisord": self.args["supervisord"],
+            "docker_host": self.args["docker_host"],
+            "scope": self.args["scope"],
             "holder": holder(),
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
@@ -78,11 +86,16 @@ class ActionModule(PdAction):
             return
         if fresh:
             waited = wait_for_members(
-                self, plan, "router", state_dir=self.args["state_dir"], supervisord=self.args["supervisord"]
+                self,
+                plan,
+                "router",
+                state_dir=self.args["state_dir"],
+                supervisord=self.args["supervisord"],
+                docker_host=self.args["docker_host"],
             )
             result["waited"] = waited
             if waited.get("not_ready"):
-                result |= {"failed": True, "msg": waited.get("msg", "the router did not answer")}
+                result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}
                 return
         policy = plan["router"]["policy"]
         if policy == "manual" or (self._task.check_mode and policy != "dynamic"):
@@ -122,6 +135,12 @@ def holder() -> dict[str, t.Any]:
     """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook."""
     run = lock.process()
     return {"who": f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}", "ttl": LOCK_TTL, "process": run}
+
+
+def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
+    """Why a router does not serve, in a sentence."""
+    log = f" Log: {seen['log']}" if seen.get("log") else ""
+    return f"{name} does not serve: {seen.get('why') or 'it did not answer'}. {seen.get('advice') or ''}".rstrip() + log
 
 
 def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str, t.Any] | None:

@@ -24,6 +24,7 @@ class ActionModule(PdAction):
         "slice": {"type": "int", "default": SLICE},
         "state_dir": {"type": "path"},
         "supervisord": {"type": "path"},
+        "docker_host": {"type": "str"},
         "strict": {"type": "bool", "default": False},
     }
 
@@ -37,6 +38,7 @@ class ActionModule(PdAction):
             self.args["phase"],
             state_dir=self.args["state_dir"],
             supervisord=self.args["supervisord"],
+            docker_host=self.args["docker_host"],
             limit=self.args["limit"],
             hold=self.args["hold"],
             give_up=self.args["give_up"],

@@ -63,12 +63,29 @@ options:
     description: The runtimes to look at.
     type: list
     elements: str
-    default: [supervisor]
+    default: [supervisor, docker, systemd]
   supervisord:
     description:
       - The path of C(supervisord), the host variable C(pd_supervisord).
       - The default is the one beside the Python that Ansible uses there, then the one on C(PATH).
     type: path
+  docker_host:
+    description:
+      - Where the container engine listens, the host variable C(pd_docker_host), for example C(unix:///run/podman/podman.sock).
+      - The default is E(DOCKER_HOST), then C(unix:///var/run/docker.sock).
+    type: str
+  images:
+    description: Container images to look for, for runtime docker. Of one that is not there, its registry is asked whether it would give it.
+    type: list
+    elements: str
+    default: []
+  scope:
+    description:
+      - For runtime systemd, whose units members are, the host variable C(pd_scope).
+      - V(system) needs root. V(user) are those of the user that Ansible is there, who must linger.
+    type: str
+    choices: [system, user]
+    default: system
   state_dir:
     description:
       - Where the collection keeps labels and records.
@@ -160,8 +177,16 @@ ansible_facts:
           description: For each command whether it C(exists), its C(path) and C(version).
           returned: always
           type: dict
+        images:
+          description:
+            - For each image of O(images) whether it C(exists), its C(id) and its C(digest) in the registry that it came from.
+            - Of one that is missing, whether it is C(pullable), and C(why) not. Without a container engine C(exists) is null.
+          returned: always
+          type: dict
         runtimes:
-          description: For each runtime whether it is C(available), C(why) not, and a C(hint).
+          description:
+            - For each runtime whether it is C(available), C(why) not, and a C(hint).
+            - Of docker also its C(version), its C(default_runtime), and whether containers can get NVIDIA GPUs, C(nvidia).
           returned: always
           type: dict
         state_dir:
@@ -199,8 +224,11 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "gpus": {"type": "list", "elements": "raw"},
         "models": {"type": "list", "elements": "str", "default": []},
         "executables": {"type": "list", "elements": "str", "default": []},
-        "runtimes": {"type": "list", "elements": "str", "default": ["supervisor"]},
+        "runtimes": {"type": "list", "elements": "str", "default": ["supervisor", "docker", "systemd"]},
         "supervisord": {"type": "path"},
+        "docker_host": {"type": "str"},
+        "images": {"type": "list", "elements": "str", "default": []},
+        "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
         "state_dir": {"type": "path"},
         "groups": {"type": "list", "elements": "str"},
     }

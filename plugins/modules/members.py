@@ -37,6 +37,7 @@ options:
     required: true
   phase:
     description:
+      - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
       - V(router_stop) removes the router where the plan does not keep it.
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first.
       - V(start) creates prefill and decode members; one that is there but down is replaced.
@@ -45,7 +46,7 @@ options:
       - V(forget) deletes what is left of the group on the host.
     type: str
     required: true
-    choices: [router_stop, stop, start, router, endpoint, forget]
+    choices: [prepare, router_stop, stop, start, router, endpoint, forget]
   secrets:
     description:
       - Values of secret environment variables. They are written to a file that only the member's user can read, nowhere else.
@@ -84,6 +85,18 @@ options:
       - The path of C(supervisord), the host variable C(pd_supervisord).
       - The default is the one beside the Python that Ansible uses there, then the one on C(PATH).
     type: path
+  docker_host:
+    description:
+      - Where the container engine listens, the host variable C(pd_docker_host), for example C(unix:///run/podman/podman.sock).
+      - The default is E(DOCKER_HOST), then C(unix:///var/run/docker.sock).
+    type: str
+  scope:
+    description:
+      - For runtime systemd, whose units members are, the host variable C(pd_scope).
+      - V(system) needs root. V(user) are those of the user that Ansible is there, who must linger.
+    type: str
+    choices: [system, user]
+    default: system
   state_dir:
     description:
       - Where the collection keeps labels and records.
@@ -169,6 +182,8 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
         "supervisord": {"type": "path"},
+        "docker_host": {"type": "str"},
+        "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
         "state_dir": {"type": "path"},
     }
 
@@ -193,9 +208,14 @@ def main() -> None:
     plan, phase = module.params["plan"], module.params["phase"]
     try:
         state = State(module.params["state_dir"])
-        work = Work(
-            order_of(module), state, runtime(plan.get("runtime", "supervisor"), state, module.params["supervisord"])
+        chosen = runtime(
+            plan.get("runtime", "supervisor"),
+            state,
+            module.params["supervisord"],
+            module.params["docker_host"],
+            module.params["scope"],
         )
+        work = Work(order_of(module), state, chosen)
         result = work.run()
     except PdError as exc:
         module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)

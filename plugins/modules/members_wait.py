@@ -76,6 +76,9 @@ options:
   supervisord:
     description: Path of C(supervisord), for runtime supervisor.
     type: path
+  docker_host:
+    description: Where the container engine listens, for runtime docker. The default is that of M(inferops.pd.members).
+    type: str
   members:
     description: Set by the action plugin. The members of this host.
     type: list
@@ -181,6 +184,7 @@ def request_of(module: AnsibleModule) -> Request:
         memory=given["memory"],
         holder=given["holder"] if given["hold"] else None,
         supervisord=given["supervisord"],
+        docker_host=given["docker_host"],
     )
 
 
@@ -196,6 +200,7 @@ def main() -> None:
             "slice": {"type": "int", "default": 10},
             "state_dir": {"type": "path"},
             "supervisord": {"type": "path"},
+            "docker_host": {"type": "str"},
             "members": {"type": "list", "elements": "dict"},
             "group": {"type": "str"},
             "runtime": {"type": "str"},

@@ -18,6 +18,7 @@ from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.known import NOTHING, Known
 from ..module_utils._core.observed import Host
+from ..module_utils._core.spec import parse
 from ..module_utils._core.validate import Catalogue, Verdict, validate
 from ._modes import load_modes
 from ._plain import names_list, to_plain
@@ -96,6 +97,12 @@ class PdAction(ActionBase):
         manager = self._inventory()
         return [host.name for host in manager.get_hosts(pattern)] if pattern else []
 
+    def patterns_of(self, name: str, spec: t.Any) -> dict[str, list[str]]:
+        """The hosts of each role of a spec, as far as it can be read."""
+        group = parse(name, to_plain(spec), Findings()) if spec is not None else None
+        found = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()} if group else {}
+        return {role: hosts for role, hosts in found.items() if hosts}
+
     def _inventory(self) -> InventoryManager:
         if not hasattr(self, "_manager"):
             manager = InventoryManager(loader=DataLoader(), sources=None, parse=False)
@@ -117,11 +124,12 @@ class PdAction(ActionBase):
         return found
 
 
-def known_of(name: str, hosts: t.Mapping[str, Host]) -> Known:
-    """What the hosts' facts tell beside a spec: their own, and the choices that the group's newest record holds."""
+def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
+    """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
     records = [h.records[name] for h in hosts.values() if name in h.records]
     newest = max(records, key=lambda r: (r.get("generation", 0), r.get("serial", 0)), default={})
-    return Known(hosts={h.name: h.facts for h in hosts.values()}, recorded=newest.get("choices") or {})
+    facts = {h.name: h.facts for h in hosts.values()}
+    return Known(hosts=facts, patterns=patterns, recorded=newest.get("choices") or {})
 
 
 def refuse(name: str, findings: Findings, fail_on: str) -> str | None:

@@ -174,6 +174,7 @@ def wait_for_members(
     phase: str,
     state_dir: str | None = None,
     supervisord: str | None = None,
+    docker_host: str | None = None,
     limit: float | None = None,
     hold: bool = True,
     give_up: str = "decided",
@@ -194,6 +195,7 @@ def wait_for_members(
         "group": plan["group"],
         "state_dir": state_dir,
         "supervisord": supervisord,
+        "docker_host": docker_host,
         "holder": dict(holder) if holder and hold else None,
     }
 

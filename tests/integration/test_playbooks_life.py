@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from integration import support_runtime
-from integration.conftest import Life, alive
+from integration.conftest import Life, alive, told_once
 from support import ROOT, playbook_command
 
 pytestmark = pytest.mark.integration
@@ -217,7 +217,9 @@ def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None
     lock = support_runtime.wait_for(lambda: locked(site), 30, "the first run's lock")
     second = site.play("deploy").refused()
     assert lock["who"].endswith(f"pid {first.pid}")
+    told_once(second, "Group g: node refused this run, and nothing was changed there")
     assert f"{lock['who']} is changing it since" in " ".join(second.out.split())
+    assert "g-prefill-0: ready" not in second.out, "another run's members are not waited for"
     assert second.changed == 0
     out, _err = first.communicate(timeout=120)
     assert first.returncode == 0, out

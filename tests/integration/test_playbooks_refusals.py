@@ -140,7 +140,7 @@ def test_scale_works_on_one_group(site: Life) -> None:
     refused(site, "scale", "Say which group", pd_group="all", pd_prefill=2)
 
 
-@pytest.mark.parametrize("book", ["deploy", "status", "restart"])
+@pytest.mark.parametrize("book", ["deploy", "status", "restart", "remove"])
 def test_an_unknown_group_is_told_with_those_that_exist(site: Life, book: str) -> None:
     refused(site, book, "There is no group 'nope'", "g", pd_group="nope")
 

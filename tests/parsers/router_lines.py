@@ -28,7 +28,13 @@ def main() -> None:
         try:
             read = launcher.parse_router_args(argv)
             read._validate_router_args()
-            lines.append({k: v for k, v in dataclasses.asdict(read).items() if v is None or isinstance(v, (str, int, float, list))})
+            lines.append(
+                {
+                    k: v
+                    for k, v in dataclasses.asdict(read).items()
+                    if v is None or isinstance(v, (str, int, float, list))
+                }
+            )
         except Exception as exc:
             lines.append({"error": f"{type(exc).__name__}: {exc}"})
     print(json.dumps({"version": importlib.metadata.version(package.replace("_", "-")), "lines": lines}))

@@ -1,5 +1,5 @@
-"""SGLang's flags as its published source declares them: a parser made from the text of srt/arg_groups/fields and srt/server_args.py, of which
-nothing is run (the package needs a GPU build of torch to import).
+"""SGLang's flags as its published source declares them: a parser made from the text of srt/arg_groups/fields and
+srt/server_args.py, of which nothing is run (the package needs a GPU build of torch to import).
 
 Two ways of declaring one are read: `name: A[type, Arg(...)] = default` (0.5.2x), which becomes `--name`, and a call of `add_argument`.
 """
@@ -33,8 +33,8 @@ class Source:
     def flag(self, name: str) -> Flag:
         return next(flag for flag in self.flags if name in flag.names)
 
-    def parser(self) -> argparse.ArgumentParser:
-        """As `sglang.launch_server` has it: a plain argparse, which takes unambiguous abbreviations too."""
+    def parse(self, argv: t.Sequence[str]) -> argparse.Namespace:
+        """As `sglang.launch_server` does it: a plain argparse, which takes unambiguous abbreviations too. Raises ValueError."""
         made = argparse.ArgumentParser(prog="sglang", exit_on_error=False, conflict_handler="resolve")
         for flag in self.flags:
             kind = {"none": {"action": "store_true"}, "many": {"nargs": "+"}, "one": {}}[flag.takes]
@@ -44,7 +44,10 @@ class Source:
             raise ValueError(message)
 
         made.error = fail  # type: ignore[method-assign]
-        return made
+        try:
+            return made.parse_args(list(argv))
+        except argparse.ArgumentError as exc:
+            raise ValueError(str(exc)) from exc
 
 
 def read(folder: Path) -> Source:
@@ -92,7 +95,9 @@ def _field(node: ast.AST, lists: t.Mapping[str, list[str]]) -> Flag | None:
     if not isinstance(annotation, ast.Subscript) or ast.unparse(annotation.value) not in ("A", "Annotated"):
         return None
     kind, *meta = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    said = {k.arg: k.value for m in meta if isinstance(m, ast.Call) and ast.unparse(m.func) == "Arg" for k in m.keywords}
+    said = {
+        k.arg: k.value for m in meta if isinstance(m, ast.Call) and ast.unparse(m.func) == "Arg" for k in m.keywords
+    }
     if not said and not any(isinstance(m, (ast.Constant, ast.JoinedStr, ast.BinOp)) for m in meta):
         return None
     if "no_cli" in said and ast.literal_eval(said["no_cli"]):
@@ -104,10 +109,18 @@ def _field(node: ast.AST, lists: t.Mapping[str, list[str]]) -> Flag | None:
     choices = _texts(said.get("choices"), lists)
     if outer == "Literal":
         choices = choices or _texts(inner if isinstance(inner, ast.Tuple) else ast.Tuple([inner], ast.Load()), lists)
-    takes = "none" if outer == "bool" or "action" in said else "one"
+    takes = "none" if outer == "bool" and "action" not in said else _takes(said)
     if outer in ("List", "list") and "type_parser" not in said:
         takes = "many"
     return Flag([name, *(_texts(said.get("aliases"), lists) or [])], takes, choices)
+
+
+def _takes(said: t.Mapping[str | None, ast.expr]) -> str:
+    """What follows a flag with these keywords of argparse."""
+    action = ast.unparse(said["action"]) if "action" in said else ""
+    if "true" in action.lower() or "false" in action.lower():
+        return "none"
+    return "many" if "nargs" in said and ast.unparse(said["nargs"]) != "None" else "one"
 
 
 def _within(kind: ast.expr) -> tuple[str, ast.expr]:
@@ -124,6 +137,4 @@ def _call(node: ast.AST, lists: t.Mapping[str, list[str]]) -> Flag | None:
     if not names:
         return None
     said = {k.arg: k.value for k in node.keywords}
-    action = ast.unparse(said["action"]) if "action" in said else ""
-    takes = "none" if "store_" in action else "many" if "nargs" in said else "one"
-    return Flag(names, takes, _texts(said.get("choices"), lists))
+    return Flag(names, _takes(said), _texts(said.get("choices"), lists))

@@ -1,8 +1,8 @@
 """What the installed vLLM makes of command lines, without an engine: run inside the engine's environment, one process for all lines.
 
-On stdin a JSON list of argv, from the word after `vllm serve` on; on stdout JSON: {version, flags: every spelling the parser knows, lines: [...]}.
-A line is {error} or {model, host, port, tensor, data, pipeline, served, kv: {name, role, policy, port, extra}, connector: the class that the
-connector's factory finds, or why none}.
+On stdin a JSON list of argv, from the word after `vllm serve` on. On stdout JSON: {version, flags: every spelling that the parser
+knows, lines}. A line is {error}, or {model, host, port, tensor, data, pipeline, served, kv: {name, role, policy, port, extra},
+connector: the class that the connector's factory finds, or why none}.
 """
 
 from __future__ import annotations
@@ -75,7 +75,12 @@ def main() -> None:
         except Exception as exc:
             lines.append({"error": f"{type(exc).__name__}: {exc}"})
     flags = sorted(flag for action in root.serve._actions for flag in action.option_strings)
-    answer = {"version": vllm.__version__, "package": importlib.metadata.version("vllm"), "flags": flags, "lines": lines}
+    answer = {
+        "version": vllm.__version__,
+        "package": importlib.metadata.version("vllm"),
+        "flags": flags,
+        "lines": lines,
+    }
     print("\n" + json.dumps(answer))
 
 

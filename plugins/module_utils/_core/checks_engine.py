@@ -14,15 +14,14 @@ from . import placeholders
 from .finding import Findings
 from .known import Known
 from .pairing_side import Side, children_of
-from .spec import Group
+from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
 
+_OF_SIZE = re.compile(r"\$\{roles\.(prefill|decode)\.(tensor|data|pipeline)_parallel_size\}")
 _OF_ADDRESS = re.compile(r"\$\{member\.(?:kv_)?address\}")
 
 
-def check(
-    group: Group, template: GroupTemplate, sides: tuple[Side, Side], known: Known, findings: Findings
-) -> None:
+def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known: Known, findings: Findings) -> None:
     for side in sides:
         _check_model_flag(group, template, side, findings)
         _check_config_file(side, findings)
@@ -67,8 +66,8 @@ def _check_adapters(template: GroupTemplate, side: Side, findings: Findings) -> 
     say = findings.error if template.membership is not None else findings.warning
     say(
         "adapters-refused",
-        f"roles.{side.role}.args: {', '.join('--' + f for f in flags)}: LoRA adapters cannot be addressed through the router, which knows members"
-        " by the base model's name and answers 503.",
+        f"roles.{side.role}.args: {', '.join('--' + f for f in flags)}: LoRA adapters cannot be addressed through the router, which knows"
+        " members by the base model's name and answers 503.",
         "Remove it; serve merged weights as a model of their own.",
         [side.role],
     )
@@ -88,31 +87,62 @@ def _check_connector(template: GroupTemplate, side: Side, findings: Findings) ->
             findings.error(
                 "malformed-connector",
                 f"roles.{side.role}.args: the value of --{names[0]} is not a JSON object: {(written or 'nothing')[:120]!r}",
-                f"Write it as one entry, for example '--{names[0]}={{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}}'.",
+                f'Write it as one entry, for example \'--{names[0]}={{"kv_connector":"NixlConnector","kv_role":"kv_both"}}\'.',
                 [side.role],
             )
         return
+    _check_sizes(template, side, names[0], findings)
     child = next((c for c in children_of(side.connector) if "engine_id" in c), None)
     if child:
         findings.error(
             "malformed-connector",
-            f"roles.{side.role}.args: --{names[0]}: {child.get('kv_connector')} within a composed connector has an engine_id, and the engine"
-            " would not start: it gives its children one itself.",
+            f"roles.{side.role}.args: --{names[0]}: {child.get('kv_connector')} within a composed connector has an engine_id, and the"
+            " engine would not start: it gives its children one itself.",
             "Remove engine_id.",
             [side.role],
         )
 
 
+def _check_sizes(template: GroupTemplate, side: Side, flag: str, findings: Findings) -> None:
+    """Where the recipe's connector carries both sides' parallel sizes, a user's own must say them as they are."""
+    recipe = template.mode.connector
+    wanted = _extra(recipe.by_role[side.role]) if recipe else {}
+    given = _extra(side.connector or {})
+    for role in ENGINE_ROLES:
+        for key, text in _mapping(wanted.get(role)).items():
+            match = _OF_SIZE.fullmatch(str(text))
+            mine = _mapping(given.get(role)).get(key)
+            real = getattr(template.roles[match.group(1)].sizes, match.group(2)) if match else None
+            if match and mine is not None and str(mine) != str(real):
+                findings.error(
+                    "connector-sizes",
+                    f"roles.{side.role}.args: --{flag} says {key} {mine} of {role}, whose size is {real}: the engine would compute other"
+                    " ports than its peer, or not start.",
+                    f"Write {key}: {real}, or leave --{flag} out for the recipe's.",
+                    [side.role],
+                )
+
+
+def _extra(connector: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    return _mapping(connector.get("kv_connector_extra_config"))
+
+
+def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
+    return value if isinstance(value, t.Mapping) else {}
+
+
 def _check_engine_ids(group: Group, sides: tuple[Side, Side], findings: Findings) -> None:
     """Two members of one engine id are one to their peers: what was asked of the second is read from the first, with status 200."""
-    pinned = {side.role: str(side.connector["engine_id"]) for side in sides if (side.connector or {}).get("engine_id")}
+    pinned = {s.role: str(s.connector["engine_id"]) for s in sides if s.connector and s.connector.get("engine_id")}
     shared: set[str] = set()
     if len(pinned) == 2 and len(set(pinned.values())) == 1 and not _of_member(pinned["prefill"]):
         shared = set(pinned)
     shared |= {role for role, text in pinned.items() if group.roles[role].replicas > 1 and not _of_member(text)}
     for role, text in pinned.items():
         if role in shared:
-            who = "both roles" if shared == set(pinned) and len(shared) == 2 else f"{group.roles[role].replicas} members"
+            who = (
+                "both roles" if shared == set(pinned) and len(shared) == 2 else f"{group.roles[role].replicas} members"
+            )
             findings.error(
                 "shared-engine-id",
                 f"roles.{role}.args: the connector's engine_id {text!r} is that of {who}: their peers take one for the other and answer 200"
@@ -123,8 +153,8 @@ def _check_engine_ids(group: Group, sides: tuple[Side, Side], findings: Findings
         else:
             findings.warning(
                 "pinned-engine-id",
-                f"roles.{role}.args: the connector's engine_id is pinned to {text!r}: when the member is restarted, its peers go on with the dead"
-                " one under that name, and every request fails until they are restarted as well.",
+                f"roles.{role}.args: the connector's engine_id is pinned to {text!r}: when the member is restarted, its peers go on with"
+                " the dead one under that name, and every request fails until they are restarted as well.",
                 "Remove engine_id: every process then makes its own.",
                 [role],
             )
@@ -147,8 +177,8 @@ def _check_allocator(side: Side, findings: Findings) -> None:
         if value and "expandable_segments:true" in value.replace(" ", "").lower():
             findings.error(
                 "expandable-segments",
-                f"roles.{side.role}.env.{name}: {value!r}: with a KV connector the engine does not start, since the allocator may move memory that"
-                " the connector has registered.",
+                f"roles.{side.role}.env.{name}: {value!r}: with a KV connector the engine does not start, since the allocator may move"
+                " memory that the connector has registered.",
                 f"Remove expandable_segments:True, or add --{side.engine.allocator_exempt[0]}.",
                 [side.role],
             )
@@ -189,8 +219,9 @@ def _check_addresses(group: Group, template: GroupTemplate, side: Side, known: K
             findings.error(
                 "own-address",
                 f"roles.{side.role}.env.{name}: {value!r} is every host's own address, and is what peers are told to connect to"
-                " (prefill and decode are on several hosts)." if not here else
-                f"roles.{side.role}.env.{name}: {value!r} is no address to connect to, and is what peers are told.",
+                " (prefill and decode are on several hosts)."
+                if not here
+                else f"roles.{side.role}.env.{name}: {value!r} is no address to connect to, and is what peers are told.",
                 "Leave it out: the recipe sets the address on the KV interface.",
                 [side.role],
             )
@@ -214,5 +245,3 @@ def connector_number(side: Side, key: str) -> t.Any:
         if isinstance(extra, t.Mapping) and extra.get(key) is not None:
             return extra[key]
     return None
-
-

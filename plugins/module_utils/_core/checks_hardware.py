@@ -25,7 +25,9 @@ def check(group: Group, mode: Mode, known: Known, findings: Findings) -> None:
     """What the spec and the hosts' facts tell before anything is placed."""
     _check_vendor(group, mode, known, findings)
     found = [known.gpus_of(role) for role in group.engine_roles]
-    if all(known.hosts_of(role) is not None for role in group.engine_roles) and all(r.gpus != 0 for r in group.engine_roles):
+    if all(known.hosts_of(role) is not None for role in group.engine_roles) and all(
+        r.gpus != 0 for r in group.engine_roles
+    ):
         one, two = ({str(g["model"]) for gpus in hosts.values() for g in gpus if g.get("model")} for hosts in found)
         if one and two and not one & two:
             findings.error(
@@ -52,14 +54,13 @@ def _check_vendor(group: Group, mode: Mode, known: Known, findings: Findings) ->
     for role in group.engine_roles:
         if role.gpus == 0:
             continue
-        makers = {
-            str(g["vendor"]).lower() for gpus in known.gpus_of(role).values() for g in gpus if g.get("vendor")
-        }
+        makers = {str(g["vendor"]).lower() for gpus in known.gpus_of(role).values() for g in gpus if g.get("vendor")}
         wanted = {chosen} if chosen else set(mode.vendors)
         if makers and not makers & wanted:
             findings.error(
                 "vendor-mismatch",
-                f"roles.{role.name}.hosts: the GPUs there are {' and '.join(sorted(makers))}, and mode {mode.name} is for {chosen or needs}.",
+                f"roles.{role.name}.hosts: the GPUs there are {' and '.join(sorted(makers))}, and mode {mode.name} is for"
+                f" {chosen or needs}.",
                 "Take a mode for these GPUs (mode_info lists them), or other hosts.",
                 [role.name],
             )
@@ -118,8 +119,8 @@ def memory_fractions(
     for (host, taken_by), cards in told.items():
         findings.error(
             "memory-fraction",
-            f"{host}: {', '.join(taken_by)} share {'GPU' if len(cards) == 1 else 'GPUs'} {', '.join(cards)}, and ask for more memory than there is"
-            " (a share is of the whole card).",
+            f"{host}: {', '.join(taken_by)} share {'GPU' if len(cards) == 1 else 'GPUs'} {', '.join(cards)}, and ask for more memory than"
+            " there is (a share is of the whole card).",
             "Lower their shares so that they sum to less than 1, or give each a card of its own.",
             ENGINE_ROLES,
             host,

@@ -55,8 +55,8 @@ def _check_policies(template: GroupTemplate, written: Arguments, findings: Findi
             if option.name in switches:
                 findings.error(
                     "owned-flag",
-                    f"roles.router.args: {option.text} is not yours to set: it is how the router learns its peers under membership {other.policy},"
-                    f" and this group's is {mine.policy}.",
+                    f"roles.router.args: {option.text} is not yours to set: it is how the router learns its peers under membership"
+                    f" {other.policy}, and this group's is {mine.policy}.",
                     f"Remove it, or write roles.router.membership: {other.policy}.",
                     ["router"],
                 )
@@ -78,42 +78,50 @@ def _check_timeouts(group: Group, template: GroupTemplate, sides: tuple[Side, Si
     """An engine's wait for its peer ends before the router's wait for the engine; a lease ends before what aborts the request."""
     text = Arguments(template.roles["router"].argv).value([TIMEOUT_FLAG])
     router = read_integer(text) if text else TIMEOUT
+    # (whether someone wrote it, seconds, what it is called) of each wait above the router's, and the roles that wait so long.
+    longer: dict[tuple[bool, int, str], list[str]] = {}
     for side in sides:
         lease = _seconds(connector_number(side, "kv_lease_duration"))
-        if lease is None and group.kv_lease is not None:
-            lease = _seconds(lease_of(group, template.mode))
-        if lease is not None:
-            own = group.kv_lease is not None or lease != template.mode.kv_lease.get("default")
-            _check_order(side.role, "the KV lease", lease, own, router, text, findings)
+        own = group.kv_lease is not None
+        waits = [(own or lease != template.mode.kv_lease.get("default"), lease, "the KV lease")] if lease else []
         for name, default in side.engine.waits.items():
             written = side.env.get(name)
             wait = default if written is None else read_integer(written)
-            if wait is None:
-                continue
-            _check_order(side.role, name, wait, name in side.spec.env, router, text, findings)
-            if name in side.spec.env and lease is not None and wait < lease:
-                findings.error(
-                    "timeouts-order",
-                    f"roles.{side.role}.env.{name}: {wait} s is below the KV lease of {lease} s: a request is given up while its blocks are promised.",
-                    f"Write {lease} or more, or lower kv_lease.",
-                    [side.role],
-                )
-
-
-def _check_order(
-    role: str, what: str, wait: int, own: bool, router: int | None, text: str | None, findings: Findings
-) -> None:
-    """An error where someone wrote the wait, a warning where it is a default below which someone set the router."""
-    if router is None or wait <= router:
+            if wait is not None:
+                waits.append((name in side.spec.env or (own and written is not None), wait, name))
+                _check_abort(group, template, side, name, wait, lease, findings)
+        for wait_of in waits:
+            if router is not None and wait_of[1] > router:
+                longer.setdefault(wait_of, []).append(side.role)
+    if not longer:
         return
+    # One is enough to know what to write: the longest that someone chose, else the longest default.
+    own, wait, what = max(longer)
+    roles = longer[own, wait, what]
     say = findings.error if own else findings.warning
     say(
         "timeouts-order",
-        f"{role}: {what} is {wait} s, and the router gives a request up after {router} s"
-        f" ({'--' + TIMEOUT_FLAG if text else 'its default'}): {role} would go on waiting for a client that is gone.",
+        f"{' and '.join(roles)}: {what} is {wait} s, and the router gives a request up after {router} s"
+        f" ({'--' + TIMEOUT_FLAG if text else 'its default'}): blocks stay held for a client that is gone.",
         f"Write --{TIMEOUT_FLAG}={wait} or more at roles.router.args, or shorten {what}.",
-        [role, "router"],
+        [*roles, "router"],
     )
+
+
+def _check_abort(
+    group: Group, template: GroupTemplate, side: Side, name: str, wait: int, lease: int | None, findings: Findings
+) -> None:
+    """A user's own abort time below the lease that the spec or the connector promises."""
+    if lease is None and group.kv_lease is not None:
+        lease = _seconds(lease_of(group, template.mode))
+    if name in side.spec.env and lease is not None and wait < lease:
+        findings.error(
+            "timeouts-order",
+            f"roles.{side.role}.env.{name}: {wait} s is below the KV lease of {lease} s: a request is given up while its blocks are"
+            " promised.",
+            f"Write {lease} or more, or lower kv_lease.",
+            [side.role],
+        )
 
 
 def _seconds(value: object) -> int | None:

@@ -44,7 +44,8 @@ class Known:
         names = self.hosts_of(role)
         found = {}
         for name, facts in self.hosts.items():
-            gpus = [gpu for gpu in _mapping(facts).get("gpus") or () if isinstance(gpu, t.Mapping)]
+            given = _mapping(facts).get("gpus")
+            gpus = [gpu for gpu in given if isinstance(gpu, t.Mapping)] if isinstance(given, (list, tuple)) else []
             if gpus and (names is None or name in names):
                 found[name] = gpus
         return found
@@ -61,7 +62,10 @@ class Known:
     def engine_version(self, role: Role, executable: str) -> str | None:
         """The engine's version on all hosts of a role, where they are known and say the same."""
         versions = {
-            str(_mapping(_mapping(_mapping(self.hosts.get(name)).get("executables")).get(executable)).get("version") or "")
+            str(
+                _mapping(_mapping(_mapping(self.hosts.get(name)).get("executables")).get(executable)).get("version")
+                or ""
+            )
             for name in self.hosts_of(role) or ()
         }
         return versions.pop() or None if len(versions) == 1 else None

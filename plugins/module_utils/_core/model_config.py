@@ -124,7 +124,9 @@ class ModelConfig:
     def context_length(self) -> int | None:
         """Tokens that the model is made for, where the file is plain about it: one number, and no stretched position encoding."""
         found = {value for value in map(self.get, _LENGTH_FIELDS) if _is_count(value)}
-        stretched = any(_stretches(level.get(name)) for level in self.levels for name in ("rope_scaling", "rope_parameters"))
+        stretched = any(
+            _stretches(level.get(name)) for level in self.levels for name in ("rope_scaling", "rope_parameters")
+        )
         return found.pop() if len(found) == 1 and not stretched else None
 
     @property

@@ -56,7 +56,8 @@ def check(group: Group, template: GroupTemplate, findings: Findings, known: Know
     _model(group, prefill, decode, mode, findings)
     _shape(prefill, decode, findings)
     pairing_parallel.check(prefill, decode, mode, findings)
-    _same_engine(group, mode, findings)
+    if prefill.engine is decode.engine:
+        _same_engine(group, mode, findings)
     _connectors(prefill, decode, mode, findings)
     _speculation(prefill, decode, handshake is not None, findings)
     _equal_settings(prefill, decode, findings)
@@ -89,7 +90,8 @@ def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
     if fitted:
         findings.unverified(
             "context length",
-            f"context length cannot be compared: {_both(prefill, decode, option)}; {fitted[0].value(option)} is what each member's memory allows.",
+            f"context length cannot be compared: {_both(prefill, decode, option)}; {fitted[0].value(option)} is what each"
+            " member's memory allows.",
             f"Write the same number with {prefill.flag(option)} for both, best at engine.args.",
             ENGINE_ROLES,
         )
@@ -100,7 +102,9 @@ def _context_length(prefill: Side, decode: Side, findings: Findings) -> None:
     if None not in numbers:
         if numbers[0] != numbers[1]:
             one, two = (
-                f"{side.role} {text or 'the model'}" + f" ({number} tokens)"
+                f"{side.role} {text} ({number} tokens)"
+                if text
+                else f"{side.role} does not write it (by the model's config.json {number} tokens)"
                 for side, text, number in zip(sides, texts, numbers)
             )
             findings.error(
@@ -193,7 +197,7 @@ def _toggles(prefill: Side, decode: Side, shaken: bool, findings: Findings) -> N
 
 
 def _model(group: Group, prefill: Side, decode: Side, mode: Mode, findings: Findings) -> None:
-    """The model as each side is told to load it: the text itself is compared by some handshakes, the same path at another name is not it."""
+    """The model as each side is told to load it: some handshakes compare the text itself, not what it leads to."""
     names = [side.value("model") or group.model for side in (prefill, decode)]
     if names[0] == names[1]:
         return
@@ -228,7 +232,8 @@ def _shape(prefill: Side, decode: Side, findings: Findings) -> None:
                 return
     findings.unverified(
         "model overrides",
-        f"the models cannot be compared: {_both(prefill, decode, flag)} ({prefill.flag(flag)}); it makes another model of the same weights.",
+        f"the models cannot be compared: {_both(prefill, decode, flag)} ({prefill.flag(flag)}); it makes another model of"
+        " the same weights.",
         _same(prefill.flag(flag)),
         ENGINE_ROLES,
     )
@@ -293,15 +298,16 @@ def _speculation(prefill: Side, decode: Side, shaken: bool, findings: Findings) 
         if (one or two).draftless:  # type: ignore[union-attr]
             findings.unverified(
                 "speculative decoding",
-                f"speculative decoding on one side alone: {told}. It needs no draft model, and whether the two still accept each other is the"
-                " engine's version's.",
+                f"speculative decoding on one side alone: {told}. It needs no draft model, and whether the two still accept each other"
+                " is the engine's version's.",
                 f"Write the same {flag} for both, or for none.",
                 ENGINE_ROLES,
             )
         else:
             findings.error(
                 "pairing-speculation",
-                f"speculative decoding on one side alone: {told}. The draft's layers of the KV cache have no counterpart on the other side.",
+                f"speculative decoding on one side alone: {told}. The draft's layers of the KV cache have no counterpart"
+                " on the other side.",
                 f"Write the same {flag} for both, or for none.",
                 ENGINE_ROLES,
             )
@@ -356,8 +362,8 @@ def _equal_setting(what: str, one: str | None, two: str | None, place: str, find
     if (one or "").lower() != (two or "").lower():
         findings.error(
             "pairing-setting",
-            f"{what} differs: prefill {one or 'does not write it'}, decode {two or 'does not write it'}: what the two exchange would be misplaced.",
+            f"{what} differs: prefill {one or 'does not write it'}, decode {two or 'does not write it'}: what the two exchange"
+            " would be misplaced.",
             f"Write {what} the same for both, best at {place}, or for none.",
             ENGINE_ROLES,
         )
-

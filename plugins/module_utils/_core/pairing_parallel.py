@@ -66,8 +66,8 @@ def _equal_width(prefill: Side, decode: Side, findings: Findings) -> None:
     if one != two and config and config.recurrent and not config.mla:
         findings.error(
             "pairing-tensor-parallel",
-            f"tensor parallelism of the attention layers: prefill's ({one}) is not decode's ({two}); the model has recurrent layers, whose state the"
-            " engine cannot transfer between different widths.",
+            f"tensor parallelism of the attention layers: prefill's ({one}) is not decode's ({two}); the model has recurrent layers,"
+            " whose state the engine cannot transfer between different widths.",
             f"Give both the same {prefill.flag('tensor_parallel_size')}.",
             ENGINE_ROLES,
         )
@@ -78,7 +78,8 @@ def _pipeline(decode: Side, mode: Mode, findings: Findings) -> None:
     if limit is not None and decode.sizes.pipeline > limit:
         findings.error(
             "pairing-pipeline-parallel",
-            f"pipeline parallelism: decode's is {decode.sizes.pipeline}, and mode {mode.name} can transfer to {limit} at most (prefill may have more).",
+            f"pipeline parallelism: decode's is {decode.sizes.pipeline}, and mode {mode.name} can transfer to {limit} at most"
+            " (prefill may have more).",
             f"Remove decode's {decode.flag('pipeline_parallel_size')}; tensor or data parallelism take more devices as well.",
             ["decode"],
         )

@@ -18,6 +18,9 @@ from .model_config import ModelConfig
 from .spec import ENGINE_ROLES, Group, Role
 from .template import GroupTemplate
 
+# What stands for the value of a secret.
+SECRET = "(a secret)"
+
 
 @dataclass(frozen=True)
 class Side:
@@ -71,8 +74,8 @@ class Side:
         return self.arguments.toggle(on, off)
 
     def variable(self, name: str) -> str | None:
-        """A variable's value; empty text for one that is a secret, which nobody may compare."""
-        return "" if name in self.spec.secrets else self.env.get(name)
+        """A variable's value; SECRET for one that nobody may compare."""
+        return SECRET if name in self.spec.secrets else self.env.get(name)
 
 
 def sides_of(group: Group, template: GroupTemplate, known: Known) -> tuple[Side, Side]:
@@ -146,6 +149,4 @@ def children_of(connector: t.Mapping[str, t.Any] | None) -> list[t.Mapping[str, 
 def in_family(connector: t.Mapping[str, t.Any] | None, mode: Mode) -> bool:
     """Whether a connector is known to shake hands as the mode's does."""
     names = mode.connector.names if mode.connector else ()
-    return bool(
-        connector and connector.get("kv_connector") in names and not connector.get("kv_connector_module_path")
-    )
+    return bool(connector and connector.get("kv_connector") in names and not connector.get("kv_connector_module_path"))

@@ -412,7 +412,7 @@ def _connector(
     findings.warning(
         "own-connector",
         f"roles.{role}.args: your {own.flag} stands in place of the recipe's; its environment and ports stay.",
-        "Pairing of an own connector is not checked beyond its JSON.",
+        "What your connector shares with the recipe's is checked; a connector of another family is not compared.",
         [role],
     )
     others = taken - set(range(own.start, own.stop))

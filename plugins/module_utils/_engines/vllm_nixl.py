@@ -82,12 +82,14 @@ class _Pair:
         """Whether one side's model is so; asked only when both are known."""
         return any(getattr(side.config, question) for side in self.sides)
 
-    def differ(self, code: str, what: str, one: t.Any, two: t.Any, why: str, hint: str) -> None:
+    def differ(self, code: str, what: str, values: t.Sequence[t.Any], why: str, hint: str) -> None:
+        one, two = values
         self.findings.error(
             code, f"{what} differs: prefill {_told(one)}, decode {_told(two)}: {why}.", hint, ENGINE_ROLES
         )
 
-    def open(self, factor: str, what: str, one: t.Any, two: t.Any, why: str, hint: str) -> None:
+    def open(self, factor: str, what: str, values: t.Sequence[t.Any], why: str, hint: str) -> None:
+        one, two = values
         if not self.known:
             why = "your own connector may compare it otherwise"
         self.findings.unverified(
@@ -96,7 +98,7 @@ class _Pair:
 
 
 def _told(value: t.Any) -> str:
-    return "does not write it" if value is None else str(value) or "has a secret"
+    return "does not write it" if value is None else str(value) or "nothing"
 
 
 def _same(name: str) -> str:
@@ -112,7 +114,7 @@ def _transfer_mode(pair: _Pair) -> None:
     kinds = {"push" if name in _PUSH else "pull" if name in _PULL else "" for name in names}
     if kinds == {"push", "pull"}:
         why = "one writes into the other, the other reads: the handshake compares it, and the first request fails"
-        pair.differ("pairing-transfer-mode", "KV connector", *names, why, "Take one of the two for both roles.")
+        pair.differ("pairing-transfer-mode", "KV connector", names, why, "Take one of the two for both roles.")
 
 
 # -- layouts -------------------------------------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ def _layout(pair: _Pair) -> None:
     hint = _same(LAYOUT)
 
     def unknown(why: str) -> None:
-        pair.open("KV cache layout", LAYOUT, *values, why, hint)
+        pair.open("KV cache layout", LAYOUT, values, why, hint)
 
     if not pair.known:
         unknown("")
@@ -143,10 +145,12 @@ def _layout(pair: _Pair) -> None:
     else:
         permuted = _permuted(pair, one, two)
         if permuted is None:
-            unknown("enable_permute_local_kv turns layouts, which the hybrid KV cache manager would not allow for this model")
+            unknown(
+                "enable_permute_local_kv turns layouts, which the hybrid KV cache manager would not allow for this model"
+            )
         elif not permuted:
             why = "decode would read heads for tokens"
-            pair.differ("pairing-kv-cache-layout", LAYOUT, *values, why, hint)
+            pair.differ("pairing-kv-cache-layout", LAYOUT, values, why, hint)
 
 
 def _permuted(pair: _Pair, one: str, two: str) -> bool | None:
@@ -173,10 +177,10 @@ def _mla(pair: _Pair) -> None:
     if pair.known and pair.configs and not pair.ask("mla"):
         return
     if not pair.known or None in (one, two) or not pair.configs:
-        pair.open("MLA", MLA, *values, CONFIG if not pair.configs else "a side that is silent is not believed", hint)
+        pair.open("MLA", MLA, values, CONFIG if not pair.configs else "a side that is silent is not believed", hint)
     else:
         why = "one side keeps one compressed head, the other many"
-        pair.differ("pairing-mla", MLA, *values, why, hint)
+        pair.differ("pairing-mla", MLA, values, why, hint)
 
 
 def _ssm(pair: _Pair) -> None:
@@ -193,10 +197,10 @@ def _ssm(pair: _Pair) -> None:
                 "pairing-ssm-layout", f"{SSM} is SD: prefill SD, decode SD, and {why}.", hint, ENGINE_ROLES
             )
         else:
-            pair.differ("pairing-ssm-layout", SSM, *values, why, hint)
+            pair.differ("pairing-ssm-layout", SSM, values, why, hint)
         return
     why = CONFIG if not pair.configs else "the engine's version, or a side that is silent, leaves it open"
-    pair.open("SSM convolution state layout", SSM, *values, why, hint)
+    pair.open("SSM convolution state layout", SSM, values, why, hint)
 
 
 def _truth(value: str | None) -> bool | None:
@@ -226,8 +230,11 @@ def _hybrid(pair: _Pair) -> None:
     if flags == [False, False]:
         return
     if {True, False} == set(flags):
-        if gated:
-            pair.differ(_CODE, _LABEL, *told, "the handshake compares it, and the first request fails", hint)
+        # What an older engine makes of its flags is told by the rule for toggles.
+        if gated and pair.known:
+            pair.differ(_CODE, _LABEL, told, "the handshake compares it, and the first request fails", hint)
+        elif gated:
+            pair.open(_FACTOR, _LABEL, told, "", hint)
         return
     if pair.known and flags == [None, None]:
         truths = [_truth(v) for v in pair.variables(CHUNKED)]
@@ -236,15 +243,18 @@ def _hybrid(pair: _Pair) -> None:
     states = [_hybrid_manager(side) for side in pair.sides]
     if not pair.known or None in states:
         why = CONFIG if not pair.configs else "the version, speculative decoding or a cache decides it"
-        pair.open(_FACTOR, _LABEL, *told, why, hint)
+        pair.open(_FACTOR, _LABEL, told, why, hint)
     elif any(flag and not state for flag, state in zip(flags, states)):
         why = f"it is asked for, and the model's chunked attention with {CHUNKED}=0 does not allow it"
         pair.findings.error(
-            _CODE, f"{_LABEL}: prefill {told[0]}, decode {told[1]}: {why}; the engine does not start.", hint, ENGINE_ROLES
+            _CODE,
+            f"{_LABEL}: prefill {told[0]}, decode {told[1]}: {why}; the engine does not start.",
+            hint,
+            ENGINE_ROLES,
         )
     elif states[0] != states[1]:
-        one, two = ("on" if state else "off" for state in states)
-        pair.differ(_CODE, _LABEL, one, two, "the handshake compares it, and the first request fails", hint)
+        both = ["on" if state else "off" for state in states]
+        pair.differ(_CODE, _LABEL, both, "the handshake compares it, and the first request fails", hint)
 
 
 def _switch(side: Side) -> str:
@@ -266,7 +276,7 @@ def _hybrid_manager(side: Side) -> bool | None:
 
 
 def _one_sided_connector(pair: _Pair) -> bool:
-    """Whether a connector turns the manager off on its side; then all is told here: the hashes differ unless the other side's is off, too."""
+    """Whether a connector turns the manager off on its side; then all is told here: the hashes differ unless it is off on both."""
     if not any(side.toggle(_TOGGLE) is not False and _NOT_HYBRID & set(_names(side)) for side in pair.sides):
         return False
     lost = [_lost(side) for side in pair.sides]
@@ -289,8 +299,7 @@ def _one_sided_connector(pair: _Pair) -> bool:
         pair.differ(
             _CODE,
             _LABEL,
-            one,
-            two,
+            (one, two),
             "a connector that does not support it turns it off on its side, the handshake compares it, and the first request fails",
             hint,
         )
@@ -323,14 +332,14 @@ def _attention(pair: _Pair) -> None:
     lenient = any(_extra(side).get("enforce_handshake_compat") is False for side in pair.sides)
     if not written:
         pair.open(
-            "attention backend", INVARIANT, *pair.variables(INVARIANT), "it may choose another attention backend", hint
+            "attention backend", INVARIANT, pair.variables(INVARIANT), "it may choose another attention backend", hint
         )
     elif not pair.known or lenient or one not in _ATTENTION or two not in _ATTENTION:
         why = "enforce_handshake_compat is off" if lenient else "what a silent side takes depends on its hardware"
-        pair.open("attention backend", "attention backend", *values, why, hint)
+        pair.open("attention backend", "attention backend", values, why, hint)
     elif one != two:
         why = "the handshake compares it, and the first request fails"
-        pair.differ("pairing-attention-backend", "attention backend", *values, why, hint)
+        pair.differ("pairing-attention-backend", "attention backend", values, why, hint)
 
 
 def _extra(side: Side) -> t.Mapping[str, t.Any]:
@@ -351,8 +360,8 @@ def _widths(pair: _Pair, mode: Mode) -> None:
     if heads and one > heads:
         pair.findings.error(
             "pairing-tensor-parallel",
-            f"tensor parallelism: prefill's ({one}) is above decode's ({two}) and above the model's {heads} KV heads: ranks that hold copies of one"
-            " head cannot be read by fewer ranks.",
+            f"tensor parallelism: prefill's ({one}) is above decode's ({two}) and above the model's {heads} KV heads: ranks that hold"
+            " copies of one head cannot be read by fewer ranks.",
             f"Give prefill at most {max(heads, two)}, or decode {one}.",
             ENGINE_ROLES,
         )

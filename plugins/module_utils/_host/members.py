@@ -20,12 +20,12 @@ from .._core import observed, record
 from .._core.errors import PdError
 from .._probes import ports
 from .._runtimes.errors import HostError
-from .._runtimes.protocol import Live, Runtime
+from .._runtimes.protocol import Live, Prepares, Runtime
 from .._runtimes.state import State
 from . import lock
 from .drain import drain
 
-PHASES = ("router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
 DEFAULT_GRACE = 30.0
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
@@ -97,6 +97,12 @@ class Work:
         }
 
     # -- phases --------------------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """What takes long, or may not work at all, before anything stops: a run that ends here has changed nothing that serves."""
+        if not self.order.check:
+            wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
+            self.warnings += self.runtime.prepare(wanted) if isinstance(self.runtime, Prepares) else []
 
     def _router_stop(self) -> None:
         self._begin(changing=True)

@@ -39,6 +39,9 @@ class Request:
     executables: t.Sequence[str] = ()
     runtimes: t.Sequence[str] = _runtimes.NAMES
     supervisord: str | None = None
+    docker_host: str | None = None
+    scope: str | None = None
+    images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None
     warnings: list[str] = field(default_factory=list)
 
@@ -46,12 +49,17 @@ class Request:
 def observe(request: Request, state: State) -> dict[str, t.Any]:
     """The pd_host fact. Slow looks run side by side."""
     low, high = observed.parse_range(request.ports, "pd_port_range")
-    runtimes = {name: _runtimes.runtime(name, state, request.supervisord) for name in request.runtimes}
+    # Members of a runtime that nobody asked about hold ports and GPUs all the same.
+    names = dict.fromkeys([*request.runtimes, *_runtimes.used(state)])
+    runtimes = {
+        name: _runtimes.runtime(name, state, request.supervisord, request.docker_host, request.scope) for name in names
+    }
     with ThreadPoolExecutor(max_workers=8) as pool:
         wanted_gpus = pool.submit(gpus.find, request.gpus)
         interfaces = pool.submit(network.interfaces)
         listeners = pool.submit(ports.listening)
         models = {path: pool.submit(model.facts, path) for path in dict.fromkeys(request.models)}
+        images = pool.submit(_runtimes.images, runtimes, request.images)
         members = [live for runtime in runtimes.values() for live in runtime.members()]
         found = interfaces.result()
         address = network.http_address(found, request.address)
@@ -73,6 +81,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
             "models": {path: future.result() for path, future in models.items()},
             "executables": {path: executables.facts(path) for path in dict.fromkeys(request.executables)},
+            "images": images.result(),
             "runtimes": {name: dict(runtime.available()) for name, runtime in runtimes.items()},
             "state_dir": state.root,
             "digest": observed.digest(_runtimes.labels(state)),

@@ -36,6 +36,7 @@ class Request:
     memory: t.Mapping[str, t.Any] = field(default_factory=dict)
     holder: t.Mapping[str, t.Any] | None = None
     supervisord: str | None = None
+    docker_host: str | None = None
 
 
 def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
@@ -49,7 +50,7 @@ def wait(request: Request, state: State) -> dict[str, t.Any]:
     """Look at the members until something changes, or the slice is over."""
     if request.holder:
         hold(state, request.group, request.holder)
-    runtime = _runtimes.runtime(request.runtime, state, request.supervisord)
+    runtime = _runtimes.runtime(request.runtime, state, request.supervisord, request.docker_host)
     members = [
         Watched(
             m["id"],

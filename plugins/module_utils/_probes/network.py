@@ -2,215 +2,152 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The interfaces of this host, and which of them the KV cache travels over."""
+"""The interfaces of this host that could carry the KV cache, why the others could not, and the choice among them.
+
+What an interface is made of decides, not what it is called: see links.py for how that is read."""
 
 from __future__ import annotations
 
-import fcntl
-import glob
-import ipaddress
-import json
-import os
-import re
 import socket
-import struct
 import typing as t
 from dataclasses import dataclass, field
 
-from . import command
+from . import links, rdma
+from .links import Address, Link
 
-# Interfaces that software makes for itself: never a way for the KV cache, unless named.
-VIRTUAL = (
-    "docker", "br-", "veth", "cni", "flannel", "cali", "cilium_", "lxc", "weave", "datapath", "antrea",
-    "kube-", "nodelocaldns", "vxlan", "genev_sys", "ovs-system", "virbr", "vnet", "tunl", "tun", "tap",
-    "wg", "ppp", "tailscale", "zt", "dummy", "utun", "bridge",
-)  # fmt: skip
+MAX_LISTED = 12
 
 
 @dataclass
-class Interface:
-    """One interface. `addresses` are without prefix length, usable ones (not link-local) first; `rdma` are `device:port`."""
+class Interface(Link):
+    """One interface, judged. `why_not` says why the KV cache does not travel over it without being told to; empty for a candidate."""
 
-    name: str
-    up: bool
-    loopback: bool
-    addresses: list[str] = field(default_factory=list)
-    mtu: int | None = None
-    default_route: bool = False
-    rdma: list[str] = field(default_factory=list)
+    rdma: list[rdma.Port] = field(default_factory=list)
+    why_not: str = ""
 
     @property
     def candidate(self) -> bool:
-        """Whether the KV cache may travel here without being told (semantics of the reference, design 5)."""
-        return (
-            self.up
-            and not self.loopback
-            and not self.name.startswith(VIRTUAL)
-            and any(_routable(a) for a in self.addresses)
-        )
+        return not self.why_not
+
+    @property
+    def rdma_devices(self) -> list[str]:
+        """Those that can carry something now, as device:port."""
+        return [port.name for port in self.rdma if port.active]
+
+    @property
+    def rate(self) -> int | None:
+        """Mb/s: what the interface says, else what its RDMA ports say (an InfiniBand interface knows none)."""
+        return self.speed or max((p.rate for p in self.rdma if p.rate), default=None)
 
     def address(self, preferred: str | None = None) -> str | None:
         """The address to use on it: the preferred one when it has it, else the first, IPv4 before IPv6."""
-        if preferred in self.addresses:
+        mine = [a.ip for a in self.addresses]
+        if preferred in mine:
             return preferred
-        if self.loopback and preferred and _loopback(preferred):
+        if self.loopback and preferred and links.is_loopback(preferred):
             return preferred  # all of 127/8 is on lo
-        usable = [a for a in self.addresses if _routable(a) or (self.loopback and _loopback(a))]
-        return min(usable, key=lambda a: ":" in a, default=None)
+        usable = [ip for ip in mine if links.routable(ip) or (self.loopback and links.is_loopback(ip))]
+        return min(usable, key=lambda ip: ":" in ip, default=None)
+
+    @property
+    def told(self) -> str:
+        """What one chooses it by."""
+        words = [str(self.address()), rate_text(self.rate)]
+        words += [f"driver {self.driver}"] if self.driver else [self.kind] if self.kind else []
+        words += [f"RDMA {', '.join(p.name + ('' if p.active else ' (down)') for p in self.rdma)}" if self.rdma else "no RDMA"]
+        words += ["default route"] if self.default_route else []
+        return f"{self.name} ({', '.join(filter(None, words))})"
 
     def plain(self) -> dict[str, t.Any]:
         return {
             "name": self.name,
             "up": self.up,
-            "addresses": self.addresses,
+            "addresses": [a.ip for a in self.addresses],
             "mtu": self.mtu,
+            "speed": self.rate,
+            "kind": self.kind or None,
+            "driver": self.driver or None,
             "default_route": self.default_route,
             "candidate": self.candidate,
-            "rdma_devices": self.rdma,
+            "why_not": self.why_not,
+            "rdma_devices": self.rdma_devices,
+            "rdma_ports": [port.plain() for port in self.rdma],
         }
 
 
-def _routable(address: str) -> bool:
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return not (ip.is_loopback or ip.is_link_local or ip.is_unspecified)
+def rate_text(rate: int | None) -> str:
+    if not rate:
+        return "speed unknown"
+    return f"{rate / 1000:g} Gb/s" if rate >= 1000 else f"{rate} Mb/s"
 
 
-def _loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
-# -- looking ------------------------------------------------------------------------------------------------------------------------
+# -- looking and judging --------------------------------------------------------------------------------------------------------------
 
 
 def interfaces(sys: str = "/sys") -> list[Interface]:
-    """The interfaces of this host, with their RDMA devices."""
-    said = command.run(["ip", "-j", "addr"])
-    try:
-        found = parse_addr(said.out) if said and not said.error else without_ip(sys)
-    except ValueError:  # an ip without -j (busybox)
-        found = without_ip(sys)
-    routes = default_routes()
-    for interface in found:
-        interface.default_route = interface.name in routes
-        interface.rdma = rdma_devices(interface.name, sys)
-    return found
+    """The interfaces of this host, judged."""
+    return judge(links.read(sys), sys)
 
 
-def parse_addr(text: str) -> list[Interface]:
-    """What `ip -j addr` says. Raises ValueError when it is not JSON."""
-    found = []
-    for link in json.loads(text or "[]"):
-        if not link.get("ifname"):
-            continue
-        flags = link.get("flags") or []
-        addresses = [
-            a["local"]
-            for a in link.get("addr_info") or []
-            if a.get("local") and not a.get("tentative") and not a.get("dadfailed")
-        ]
-        found.append(
-            Interface(
-                name=link["ifname"],
-                up="UP" in flags and link.get("operstate") in ("UP", "UNKNOWN", None),
-                loopback="LOOPBACK" in flags,
-                addresses=sorted(addresses, key=lambda a: not _routable(a)),
-                mtu=link.get("mtu"),
-            )
-        )
-    return found
+def judge(found: t.Sequence[Link], sys: str = "/sys") -> list[Interface]:
+    """Each link with its RDMA ports, and whether the KV cache may travel over it."""
+    by_name = {link.name: link for link in found}
+    inside = _is_inside(found)
+    judged = []
+    for link in found:
+        one = Interface(**vars(link))
+        one.rdma = rdma.behind(link.name, [a.ip for a in link.addresses if a.routable], sys)
+        one.why_not = _why_not(link, by_name, inside)
+        if link.kind in (*links.PAIRS, *links.TUNNELS, "openvswitch") or (link.kind == "bridge" and not _has_uplink(link, by_name)):
+            one.speed = None  # made up: 10 Gb/s of a pair, whatever it leads to
+        judged.append(one)
+    return judged
 
 
-def without_ip(sys: str = "/sys") -> list[Interface]:
-    """The same from /sys, /proc and the kernel's own calls, where there is no `ip`."""
-    found = []
-    for name in sorted(os.listdir(f"{sys}/class/net")):
-        if not os.path.isdir(f"{sys}/class/net/{name}"):
-            continue  # bonding_masters is a file
-        flags = int(_read(f"{sys}/class/net/{name}/flags") or "0", 16)
-        state = _read(f"{sys}/class/net/{name}/operstate")
-        addresses = [*_ipv4_of(name), *_ipv6_of(name)]
-        found.append(
-            Interface(
-                name=name,
-                up=bool(flags & 1) and state in ("up", "unknown", ""),
-                loopback=bool(flags & 8),
-                addresses=sorted(addresses, key=lambda a: not _routable(a)),
-                mtu=int(_read(f"{sys}/class/net/{name}/mtu") or 0) or None,
-            )
-        )
-    return found
+def _is_inside(found: t.Sequence[Link]) -> bool:
+    """Whether this host is itself a container: there is no device, or the default route leaves by one end of a pair. Then such an end is
+    a NIC. On a host with a device of its own it belongs to a container of that host."""
+    devices = [link for link in found if link.device and link.up]
+    way_out = [link for link in found if link.default_route]
+    return not devices or any(link.kind in links.PAIRS for link in way_out)
 
 
-def _ipv4_of(name: str) -> list[str]:
-    """Its first IPv4 address (SIOCGIFADDR knows no other)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            answer = fcntl.ioctl(probe.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))
-        except OSError:
-            return []
-    return [socket.inet_ntoa(answer[20:24])]
+def _why_not(link: Link, by_name: t.Mapping[str, Link], inside: bool) -> str:
+    kind = link.kind
+    way_out = link.default_route
+    alone = all(a.alone for a in link.addresses if a.routable)
+    reasons: t.Sequence[tuple[bool, str]] = (
+        (link.loopback, "it is the loopback"),
+        (not link.up, "it is down"),
+        (bool(link.master) and _kind_of(link.master, by_name) != "vrf", f"it is a part of {link.master}"),
+        (kind in links.TUNNELS, f"it is a tunnel ({kind})"),
+        (kind in links.NOWHERE, f"it leads nowhere ({kind})"),
+        (not any(a.routable for a in link.addresses), "it has no address that another host could route to"),
+        (kind == "bridge" and not way_out and not _has_uplink(link, by_name), "it is a bridge without a NIC: for containers or VMs"),
+        (kind == "openvswitch" and not way_out, "it is a switch of containers or VMs"),
+        (kind in links.PAIRS and link.inner and not way_out, "its other end is on this host"),
+        (kind in links.PAIRS and not way_out and not inside, "it leads to a container of this host"),
+        (kind in links.PAIRS and not way_out and alone, "it leads to a single container"),
+    )
+    return next((why for true, why in reasons if true), "")
 
 
-def _ipv6_of(name: str) -> list[str]:
-    rows = (line.split() for line in _read("/proc/net/if_inet6").splitlines())
-    return [
-        socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in rows if len(row) == 6 and row[5] == name
-    ]
+def _kind_of(name: str | None, by_name: t.Mapping[str, Link]) -> str:
+    return by_name[name].kind if name in by_name else ""
 
 
-def default_routes() -> list[str]:
-    """The interfaces of default routes, the preferred one first."""
-    said = command.run(["ip", "-j", "route"])
-    if said and not said.error:
-        try:
-            return parse_route(said.out)
-        except ValueError:
-            pass
-    rows = [line.split() for line in _read("/proc/net/route").splitlines()[1:]]
-    rows = [row for row in rows if len(row) > 7 and row[1] == "00000000" and row[7] == "00000000"]
-    return [row[0] for row in sorted(rows, key=lambda row: int(row[6]))]
+def _has_uplink(bridge: Link, by_name: t.Mapping[str, Link]) -> bool:
+    """Whether a NIC of the host is a port of a bridge: a device, or what stands on one."""
+    ports = {*bridge.under, *(link.name for link in by_name.values() if link.master == bridge.name)}
+    return any(_on_device(name, by_name) for name in ports)
 
 
-def parse_route(text: str) -> list[str]:
-    """What `ip -j route` says of default routes. Raises ValueError when it is not JSON."""
-    routes = [r for r in json.loads(text or "[]") if r.get("dst") == "default"]
-    found = []
-    for route in sorted(routes, key=lambda r: r.get("metric", 0)):
-        for hop in [route, *(route.get("nexthops") or [])]:
-            if hop.get("dev") and hop["dev"] not in found:
-                found.append(hop["dev"])
-    return found
-
-
-def rdma_devices(name: str, sys: str = "/sys") -> list[str]:
-    """The RDMA devices, as device:port, whose traffic goes over an interface: by the GIDs' own netdevs (RoCE, also VLANs and bonds),
-    else by the device that both belong to (InfiniBand)."""
-    found = set()
-    for path in glob.glob(f"{sys}/class/infiniband/*/ports/*/gid_attrs/ndevs/*"):
-        if _read(path) == name:
-            parts = path.split("/")
-            found.add(f"{parts[-6]}:{parts[-4]}")
-    if not found:
-        port = int(_read(f"{sys}/class/net/{name}/dev_port") or 0) + 1
-        for path in glob.glob(f"{sys}/class/net/{name}/device/infiniband/*"):
-            device = os.path.basename(path)
-            ports = [os.path.basename(p) for p in glob.glob(f"{path}/ports/*")] or ["1"]
-            found.add(f"{device}:{port if str(port) in ports else ports[0]}")
-    return sorted(found, key=lambda d: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", d)])
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""
+def _on_device(name: str, by_name: t.Mapping[str, Link], depth: int = 4) -> bool:
+    link = by_name.get(name)
+    if link is None or not depth:
+        return False
+    slaves = [other.name for other in by_name.values() if other.master == name and other.kind not in links.PAIRS]
+    return link.device or any(_on_device(one, by_name, depth - 1) for one in {*link.under, *slaves})
 
 
 # -- choosing -----------------------------------------------------------------------------------------------------------------------
@@ -227,70 +164,106 @@ def http_address(found: t.Sequence[Interface], given: str | None) -> str | None:
     return usable[0].address() if len(usable) == 1 else None
 
 
-def choose(found: t.Sequence[Interface], names: t.Sequence[str], plane: str, address: str | None) -> dict[str, t.Any]:
+def numeric(address: str | None, resolve: t.Callable[[str], list[str]] | None = None) -> str | None:
+    """An address as a number. A name is looked up here; what it means on its own host is often 127.0.1.1 (Debian), which is no way in."""
+    if not address or links.routable(address) or links.is_loopback(address):
+        return address
+    return next((ip for ip in (resolve or _resolve)(address) if links.routable(ip)), None)
+
+
+def _resolve(name: str) -> list[str]:
+    try:
+        return [str(info[4][0]) for info in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+    except OSError:
+        return []
+
+
+def choose(
+    found: t.Sequence[Interface],
+    names: t.Sequence[str],
+    plane: str,
+    address: str | None,
+    resolve: t.Callable[[str], list[str]] | None = None,
+) -> dict[str, t.Any]:
     """The KV interface: the named ones; on the control plane the one of `address`; else the only candidate. Several are refused: which
     of them the KV cache takes is nothing to guess."""
     by_name = {i.name: i for i in found}
-    candidates = [i.name for i in found if i.candidate]
+    candidates = [i for i in found if i.candidate]
+    listed = [i.name for i in candidates]
+    address = numeric(address, resolve)
     if names:
-        return _named(by_name, names, address, candidates)
-    home = next((i for i in found if address and address in i.addresses), None)
+        return _named(by_name, names, address, listed)
+    home = next((i for i in found if address and address in [a.ip for a in i.addresses]), None)
     if plane == "control":
         if home:
-            return _chosen([home], address, candidates, "it has the host's own address, and the mode needs no more")
-        return _refused(
-            candidates, f"no interface has the host's address {address}, so there is none for the KV cache's handshake"
-        )
+            return _chosen([home], address, listed, "it has the host's own address, and the mode needs no more")
+        way_out = next((i for i in found if i.default_route and i.address()), None)
+        if way_out and not address:
+            return _chosen([way_out], None, listed, "it has the default route, and the mode needs no more")
+        return _refused(listed, f"no interface has the host's address {address}, so there is none for the KV cache's handshake")
     if len(candidates) == 1:
-        return _chosen(
-            [by_name[candidates[0]]], address, candidates, "it is the only interface that other hosts can reach"
-        )
+        return _chosen(candidates, address, listed, "it is the only interface that other hosts can reach")
     if candidates:
-        listed = ", ".join(f"{n} ({by_name[n].address()})" for n in candidates)
-        return _refused(candidates, f"several interfaces could carry the KV cache: {listed}")
-    if home and not home.loopback:
-        return _chosen([home], address, candidates, "it has the host's own address, and there is no other")
-    return _refused(candidates, "no interface is up with an address that other hosts could reach")
+        told = "; ".join(i.told for i in candidates[:MAX_LISTED]) + ("; ..." if len(candidates) > MAX_LISTED else "")
+        return _refused(listed, f"several interfaces could carry the KV cache, and none is guessed (pd_kv_interface names it): {told}")
+    if home and not home.loopback and home.up:
+        return _chosen([home], address, listed, "it has the host's own address, and there is no other")
+    return _refused(listed, f"no interface is up with an address that other hosts could reach{_others(found)}")
+
+
+def _others(found: t.Sequence[Interface]) -> str:
+    told = [f"{i.name}: {i.why_not}" for i in found if not i.loopback and i.addresses][:MAX_LISTED]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _named(
-    by_name: t.Mapping[str, Interface], names: t.Sequence[str], address: str | None, candidates: list[str]
+    by_name: t.Mapping[str, Interface], names: t.Sequence[str], address: str | None, listed: list[str]
 ) -> dict[str, t.Any]:
+    given = f"pd_kv_interface is {', '.join(names)}"
     missing = [n for n in names if n not in by_name]
     if missing:
-        return _refused(
-            candidates,
-            f"pd_kv_interface names {', '.join(missing)}, which the host has not (it has {', '.join(by_name)})",
-        )
+        return _refused(listed, f"pd_kv_interface names {', '.join(missing)}, which the host has not (it has {', '.join(by_name)})")
     chosen = [by_name[n] for n in names]
-    bare = [i.name for i in chosen if not i.address(address)]
-    if len(bare) == len(chosen):
-        return _refused(candidates, f"pd_kv_interface is {', '.join(names)}, which has no usable address")
     down = [i.name for i in chosen if not i.up]
     if down:
-        return _refused(candidates, f"pd_kv_interface is {', '.join(names)}, and {', '.join(down)} is down")
-    return _chosen(
-        chosen, address, candidates, "pd_kv_interface names it" if len(names) == 1 else "pd_kv_interface names them"
-    )
+        return _refused(listed, f"{given}, and {', '.join(down)} is down")
+    if not any(i.address(address) for i in chosen):
+        return _refused(listed, f"{given}, which has no usable address")
+    part = next((i for i in chosen if i.master and not i.address(address)), None)
+    if part:
+        return _refused(listed, f"{given}, and {part.name} is a part of {part.master}: name that one")
+    return _chosen(chosen, address, listed, "pd_kv_interface names it" if len(names) == 1 else "pd_kv_interface names them")
 
 
-def _chosen(chosen: t.Sequence[Interface], address: str | None, candidates: list[str], reason: str) -> dict[str, t.Any]:
+def _chosen(chosen: t.Sequence[Interface], address: str | None, listed: list[str], reason: str) -> dict[str, t.Any]:
+    ports = [port for i in chosen for port in i.rdma if port.active]
+    indexes = {port.gid for port in ports if port.roce}
     return {
         "names": [i.name for i in chosen],
         "address": next(a for a in (i.address(address) for i in chosen) if a),
-        "rdma_devices": [d for i in chosen for d in i.rdma],
-        "candidates": candidates,
+        "rdma_devices": [port.name for port in ports],
+        # One index serves all, or none can be named: the variables that set it know a single one.
+        "gid_index": indexes.pop() if len(indexes) == 1 else None,
+        "mtu": min((i.mtu for i in chosen if i.mtu), default=None),
+        "speed": sum(i.rate for i in chosen if i.rate) if all(i.rate for i in chosen) else None,
+        "candidates": listed,
         "reason": reason,
         "error": None,
     }
 
 
-def _refused(candidates: list[str], error: str) -> dict[str, t.Any]:
+def _refused(listed: list[str], error: str) -> dict[str, t.Any]:
     return {
         "names": [],
         "address": None,
         "rdma_devices": [],
-        "candidates": candidates,
+        "gid_index": None,
+        "mtu": None,
+        "speed": None,
+        "candidates": listed,
         "reason": "",
         "error": error + ".",
     }
+
+
+__all__ = ["Address", "Interface", "choose", "http_address", "interfaces", "judge", "numeric", "rate_text"]

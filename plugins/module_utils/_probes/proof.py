@@ -365,6 +365,13 @@ def _hint(status: int) -> str:
     return ""
 
 
+def _shown(request: t.Mapping[str, t.Any]) -> list[str]:
+    """What was asked and answered, in two short lines."""
+    prompt, answer = (" ".join(str(request.get(key) or "").split()) for key in ("prompt", "answer"))
+    told = f"{prompt[:72]}..." if len(prompt) > 72 else prompt
+    return [f"  asked ({request.get('prompt_tokens')} tokens): {told}", f"  answered: {answer[:72]}"]
+
+
 def _sum_up(
     group: Group, router: t.Mapping[str, t.Any] | None, found: list[Result], wanted: int, measured: bool
 ) -> Result:
@@ -375,6 +382,7 @@ def _sum_up(
             f"router {router['url']}: "
             + ("answers a long and a short prompt" if router["good"] else f"NOT GOOD: {router['why']}")
         )
+        lines += [line for request in router.get("requests") or () for line in _shown(request)]
     if found:
         lines.append(f"{len(found) - len(bad)} of {len(found)} pairs move the KV cache and answer right:")
         lines += evidence.table(found)

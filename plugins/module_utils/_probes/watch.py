@@ -113,9 +113,9 @@ class Watch:
         return _result(member, sight, found, live, now)
 
     def _lines(self, member: Watched, live: t.Mapping[str, t.Any]) -> list[str]:
-        """The end of the member's log, read again only when it has grown."""
+        """The end of the member's log. A file is read again only when it has grown; of what is no file its runtime knows better."""
         path = live.get("log")
-        key = _stat(path) if path else None
+        key = _stat(path) if path and os.path.isabs(path) else None
         known = self._logs.get(member.id)
         if known and key is not None and known[0] == key:
             return known[1]

@@ -8,23 +8,44 @@ from __future__ import annotations
 
 import typing as t
 
+from .docker import Docker
 from .errors import HostError
-from .protocol import Runtime
+from .protocol import Prepares, Runtime
 from .state import State
 from .supervisor import Supervisor
+from .systemd import Systemd
 
-NAMES = ("supervisor",)
+NAMES = ("supervisor", "docker", "systemd")
 
 
-def runtime(name: str, state: State, supervisord: str | None = None) -> Runtime:
+def runtime(
+    name: str, state: State, supervisord: str | None = None, docker_host: str | None = None, scope: str | None = None
+) -> Runtime:
     """The runtime of that name over one state directory."""
     if name == "supervisor":
         return Supervisor(state, supervisord)
+    if name == "docker":
+        return Docker(state, docker_host)
+    if name == "systemd":
+        return Systemd(state, scope)
     raise HostError(
         f"Choosing runtime {name}",
         f"there are only {', '.join(NAMES)} here",
         "Set the group's runtime to one of these.",
     )
+
+
+def used(state: State) -> list[str]:
+    """The runtimes of the members on this host."""
+    return sorted({str(label["runtime"]) for label in state.labels() if label.get("runtime") in NAMES})
+
+
+def images(runtimes: t.Mapping[str, Runtime], names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
+    """What the runtime that has images says of these."""
+    for one in runtimes.values():
+        if isinstance(one, Prepares):
+            return one.images(names)
+    return {}
 
 
 def labels(state: State) -> list[dict[str, t.Any]]:

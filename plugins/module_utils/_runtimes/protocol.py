@@ -28,6 +28,17 @@ class Availability(t.TypedDict):
     hint: str
 
 
+@t.runtime_checkable
+class Prepares(t.Protocol):
+    """A runtime that gets something onto the host before members can be created: images."""
+
+    def prepare(self, members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+        """Have what these members need here, or raise HostError. Returns warnings."""
+
+    def images(self, names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
+        """Of each image whether it exists, its id and digest; of a missing one whether it is pullable, and why not."""
+
+
 class Runtime(t.Protocol):
     """Runs members on this host. Every call has a deadline; what does not work is a HostError."""
 

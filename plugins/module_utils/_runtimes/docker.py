@@ -1,0 +1,490 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Runtime docker: one container per member, named like it, in Docker or behind Podman's compatible socket.
+
+The truth of a member is its container's labels; the state directory holds what is bound into it, the record of its group and the lock."""
+
+from __future__ import annotations
+
+import calendar
+import contextlib
+import json
+import os
+import re
+import shutil
+import time
+import typing as t
+
+from .._core.errors import PdError
+from .._probes import logs
+from . import docker_images, docker_spec, gone, script
+from .docker_api import LOOK_DEADLINE, Api, Failed, Unreachable
+from .docker_host import traits
+from .docker_spec import LABEL, Container, Traits
+from .errors import HostError
+from .protocol import Live
+from .state import State, make_dirs, remove_tree, write
+
+REMOVE_WAIT = 30.0
+KEPT_LINES = 4000
+_STATES = {"running": "running", "paused": "running", "restarting": "restarting"}
+_MODEL_FILES = ("config.json", "params.json")
+_DRIVER_HINT = (
+    "Install the NVIDIA Container Toolkit on the host, then: nvidia-ctk runtime configure --runtime=docker; systemctl restart docker."
+)
+
+
+class Docker:
+    """Implements protocol.Runtime."""
+
+    name = "docker"
+
+    def __init__(self, state: State, url: str | None = None) -> None:
+        self.state = state
+        self.api = Api(url)
+        self._traits: Traits | None = None
+        self._logs: dict[str, tuple[tuple[t.Any, ...], list[str]]] = {}
+
+    # -- is it there ---------------------------------------------------------------------------------------------------------------
+
+    def available(self) -> dict[str, t.Any]:
+        told: dict[str, t.Any] = {"version": None, "default_runtime": None, "nvidia": False}
+        try:
+            info = self._info()
+        except HostError as exc:
+            return {"available": False, "why": exc.reason, "hint": exc.hint, **told}
+        return {
+            "available": True,
+            "why": "",
+            "hint": "",
+            "version": info.get("ServerVersion"),
+            "default_runtime": info.get("DefaultRuntime") or None,
+            "nvidia": _has_nvidia(info),
+        }
+
+    def images(self, names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
+        """Of each image whether it is there, and which it really is. Without an engine nothing is known."""
+        try:
+            return {name: docker_images.facts(self.api, name) for name in names}
+        except HostError as exc:
+            return {name: {"exists": None, "id": None, "digest": None, "why": exc.reason} for name in names}
+
+    def _info(self) -> dict[str, t.Any]:
+        doing = f"Asking the container engine at {self.api.url}"
+        return t.cast("dict[str, t.Any]", self.api.call(doing, lambda c: c.info(), LOOK_DEADLINE))
+
+    # -- looking -------------------------------------------------------------------------------------------------------------------
+
+    def members(self) -> list[Live]:
+        """One call lists all containers of this state directory; each is looked at once more for its pid, its start and its end.
+
+        A member whose container was removed by hand is missing. Containers without a label file are members all the same."""
+        files = {label["member"]: label for label in self.state.labels() if label.get("runtime") == self.name}
+        try:
+            listed = self._listed()
+        except Unreachable:
+            if files:
+                raise
+            return []
+        found = {}
+        for entry in listed:
+            label = _label_of(entry)
+            if label is not None:
+                found[label["member"]] = self._live(label, self._inspect(entry["Id"]))
+        lost = [_missing(label) for name, label in files.items() if name not in found]
+        return sorted([*found.values(), *lost], key=lambda live: (live["label"]["group"], live["label"]["member"]))
+
+    def _listed(self) -> list[dict[str, t.Any]]:
+        filters = {"label": [f"{LABEL}.state={self.state.root}"]}
+        return t.cast(
+            "list[dict[str, t.Any]]",
+            self.api.call("Listing containers", lambda c: c.containers(all=True, filters=filters), LOOK_DEADLINE),
+        )
+
+    def _inspect(self, name: str) -> dict[str, t.Any] | None:
+        """A container by name or id; None when there is none."""
+        try:
+            return t.cast(
+                "dict[str, t.Any]",
+                self.api.call(f"Looking at container {name}", lambda c: c.inspect_container(name), LOOK_DEADLINE),
+            )
+        except Failed as exc:
+            if exc.status == 404:
+                return None
+            raise
+
+    def _live(self, label: dict[str, t.Any], found: dict[str, t.Any] | None) -> Live:
+        if found is None:
+            return _missing(label)
+        state = found["State"]
+        status = str(state.get("Status") or "exited")
+        live: Live = {
+            "label": label,
+            "state": _STATES.get(status, "exited"),
+            "pid": state.get("Pid") or None,
+            "since": None,
+            "restarts": int(found.get("RestartCount") or 0),
+            "exit": None,
+            "why": "",
+            "log": f"docker logs {label['member']}",
+        }
+        if status in ("running", "paused"):
+            live["since"] = epoch(state.get("StartedAt"))
+            live["why"] = "it is paused: docker unpause starts it again" if status == "paused" else ""
+            return live
+        if status == "created":
+            live["why"] = f"it was never started{_said(state)}"
+            return live
+        live["exit"] = state.get("ExitCode")
+        live["why"] = _end_of(state)
+        if live["restarts"]:
+            live["why"] += f", started {live['restarts'] + 1} times"
+        if status == "restarting":
+            live["why"] += "; the container engine starts it again"
+        with contextlib.suppress(PdError):
+            last = self.logs(label["group"], label["member"], 1)
+            live["why"] += f"; its log ends with: {last[0][:200]}" if last else ""
+        return live
+
+    def logs(self, group: str, member: str, lines: int) -> list[str]:
+        found = self._inspect(member)
+        if found is None or not self._is_mine(found):
+            return []
+        key = (found["Id"], lines, found["State"].get("Status"), found["State"].get("StartedAt"), *_size_of(found))
+        known = self._logs.get(member)
+        if known and known[0] == key and len(key) > 4:
+            return known[1]
+        text = self.api.call(
+            f"Reading the log of container {member}",
+            lambda c: c.logs(found["Id"], stdout=True, stderr=True, tail=lines),
+            LOOK_DEADLINE,
+            "It can be read if the log driver is json-file, local or journald.",
+            member,
+        )
+        clean = logs.clean(text.decode("utf-8", "replace"))[-lines:]
+        label = _label_of(found) or {}
+        for value in self._secrets(group, member, label.get("secrets") or (), found).values():
+            clean = [line.replace(value, "********") for line in clean] if len(value) > 3 else clean
+        self._logs[member] = (key, clean)
+        return clean
+
+    def _secrets(
+        self, group: str, member: str, names: t.Collection[str], found: t.Mapping[str, t.Any]
+    ) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for line in (found.get("Config") or {}).get("Env") or ():
+            key, _equals, value = str(line).partition("=")
+            values[key] = value
+        with contextlib.suppress(OSError):
+            path = os.path.join(self.state.member_dir(group, member), "env")
+            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+                values |= script.parse_env(stream.read())
+        return {key: value for key, value in values.items() if key in names}
+
+    def _is_mine(self, found: t.Mapping[str, t.Any]) -> bool:
+        return bool(((found.get("Config") or {}).get("Labels") or {}).get(f"{LABEL}.state") == self.state.root)
+
+    # -- creating ------------------------------------------------------------------------------------------------------------------
+
+    def prepare(self, members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+        """Have the images of members here before anything stops. Returns warnings."""
+        for image, policy in dict.fromkeys(_image_of(member) for member in members):
+            docker_images.ensure(self.api, image, policy)
+        return []
+
+    def create(
+        self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]
+    ) -> list[str]:
+        part, name, group = member["parts"][0], member["id"], label["group"]
+        missing = sorted(set(part.get("secrets") or ()) - set(secrets))
+        if missing:
+            raise HostError(
+                f"Creating member {name}",
+                f"no value was given for its secrets {', '.join(missing)}",
+                "Set them in secrets.",
+                name,
+            )
+        self._make_room(name)
+        image, policy = _image_of(member)
+        # `always` has been done by `prepare`: once more would give members of one run different images.
+        found = docker_images.ensure(self.api, image, "missing" if policy == "always" else policy, name)
+        label = {**label, "image": {"id": found.get("Id"), "digest": docker_images.digest_of(image, found)}}
+        directory = self.state.member_dir(group, name)
+        with self.state.lock():
+            remove_tree(directory)
+            self.state.write_label(label)
+            try:
+                return self._create(member, label, secrets, image, found)
+            except BaseException:
+                self._undo(group, name)
+                raise
+
+    def _create(
+        self,
+        member: t.Mapping[str, t.Any],
+        label: dict[str, t.Any],
+        secrets: t.Mapping[str, str],
+        image: str,
+        found: t.Mapping[str, t.Any],
+    ) -> list[str]:
+        part, name = member["parts"][0], member["id"]
+        directory = self.state.member_dir(label["group"], name)
+        user = str((found.get("Config") or {}).get("User") or "")
+        bound = tuple([*_models(part), *_write_files(directory, name, part.get("files") or (), user)])
+        start = os.path.join(directory, "start")
+        grace = float((member.get("stop") or {}).get("grace") or 30)
+        write(start, docker_spec.render_start(name, label["group"], float(label.get("created") or 0), grace), 0o755)
+        env = None
+        if secrets:
+            env = os.path.join(directory, "env")
+            write(env, script.render_env(secrets))
+            _give(env, user)
+        container = Container(image, label, self.state.root, start, env, bound)
+        try:
+            self._run(member, container)
+        except Failed as exc:
+            if not re.search(r"/bin/sh\"?: (stat /bin/sh: )?no such file", exc.said):
+                raise
+            self._discard(name)
+            exposed = dict(secrets)
+            self._run(member, Container(image, label, self.state.root, None, None, bound, exposed))
+            told = [f"{name}: image {image} has no /bin/sh, so the member is not restarted when it crashes"]
+            if secrets:
+                told.append(f"{name}: image {image} has no /bin/sh, so docker inspect shows the member's secrets")
+            return told
+        return []
+
+    def _run(self, member: t.Mapping[str, t.Any], container: Container) -> None:
+        name = member["id"]
+        body = docker_spec.render(member, container, self._traits_now())
+        hint = "Correct what it names in the spec, then run again."
+        self.api.call(
+            f"Creating container {name}", lambda c: c.create_container_from_config(body, name), hint=hint, member=name
+        )
+        try:
+            self.api.call(f"Starting container {name}", lambda c: c.start(name), hint=hint, member=name)
+        except Failed as exc:
+            if "could not select device driver" in exc.said or "unknown or invalid runtime" in exc.said.lower():
+                raise HostError(f"Starting container {name}", exc.said, _DRIVER_HINT, name) from exc
+            raise
+
+    def _make_room(self, name: str) -> None:
+        """A container of our own by that name is a leftover; anybody else's is left alone, and said."""
+        found = self._inspect(name)
+        if found is None:
+            return
+        if self._is_mine(found):
+            self._discard(name)
+            return
+        config = found.get("Config") or {}
+        other = (config.get("Labels") or {}).get(f"{LABEL}.state")
+        whose = f"it belongs to the members in {other}" if other else f"it runs image {config.get('Image')}"
+        raise HostError(
+            f"Creating member {name}",
+            f"there is a container of that name which is not this member: {whose}",
+            f"Rename it (docker rename {name} NEW) or remove it, or give the group another name.",
+            name,
+        )
+
+    def _traits_now(self) -> Traits:
+        if self._traits is None:
+            self._traits = traits(self._info())
+        return self._traits
+
+    def _undo(self, group: str, name: str) -> None:
+        """Take back a member that could not be created; what led here is what is told."""
+        with contextlib.suppress(HostError):
+            found = self._inspect(name)
+            if found and self._is_mine(found):
+                self._discard(name)
+            self.state.delete_member(group, name)
+
+    # -- removing ------------------------------------------------------------------------------------------------------------------
+
+    def remove(self, group: str, member: str, grace: float) -> None:
+        found = self._inspect(member)
+        if found is not None and self._is_mine(found):
+            self._stop(member, found, grace)
+            self._keep_log(group, member)
+            self._discard(member)
+        # What the container engine says is believed after the kernel has been asked.
+        gone.end(member, [], lambda: gone.of_member(member, self.state.root, None, None), 5)
+        with self.state.lock():
+            self.state.delete_member(group, member)
+
+    def _stop(self, name: str, found: t.Mapping[str, t.Any], grace: float) -> None:
+        """SIGTERM, after the grace SIGKILL; the engine answers when the container has ended, with all of its processes."""
+        if found["State"].get("Status") == "paused":
+            self.api.call(f"Unpausing container {name}", lambda c: c.unpause(found["Id"]), member=name)
+        try:
+            self.api.call(
+                f"Stopping container {name}",
+                lambda c: c.stop(found["Id"], timeout=round(grace) + 2),
+                hint="Its processes wait for a device or a file system (state D in ps): its GPUs are not free before they end.",
+                member=name,
+            )
+        except Failed as exc:
+            if exc.status not in (304, 404):
+                raise
+
+    def _discard(self, name: str) -> None:
+        """Delete a container, and see that it is gone: two runs may ask for it at once."""
+        deadline = time.monotonic() + REMOVE_WAIT
+        while True:
+            try:
+                self.api.call(f"Removing container {name}", lambda c: c.remove_container(name, v=True, force=True), member=name)
+            except Failed as exc:
+                if exc.status == 404:
+                    return
+                if exc.status != 409 or time.monotonic() > deadline:
+                    raise
+            else:
+                if self._inspect(name) is None:
+                    return
+            time.sleep(0.1)
+
+    def _keep_log(self, group: str, member: str) -> None:
+        """The end of its log outlives the container, where State keeps logs of members that were removed."""
+        with contextlib.suppress(PdError, OSError):
+            lines = self.logs(group, member, KEPT_LINES)
+            make_dirs(self.state.member_dir(group, member))
+            write(self.state.log_path(group, member), "".join(f"{line}\n" for line in lines))
+
+    def sweep(self) -> None:
+        with self.state.lock():
+            if not any(label.get("runtime") == self.name for label in self.state.labels()):
+                self.state.clear()
+
+
+# -- what the engine says --------------------------------------------------------------------------------------------------------------
+
+
+def _label_of(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
+    """The label in a container's labels, of an entry in the list or of an inspected container; None for one that is damaged."""
+    found = entry.get("Labels") or (entry.get("Config") or {}).get("Labels") or {}
+    try:
+        label = json.loads(found.get(f"{LABEL}.label") or "")
+    except ValueError:
+        return None
+    return label if isinstance(label, dict) and {"group", "member", "role", "index"} <= set(label) else None
+
+
+def _missing(label: dict[str, t.Any]) -> Live:
+    return {
+        "label": label,
+        "state": "missing",
+        "pid": None,
+        "since": None,
+        "restarts": 0,
+        "exit": None,
+        "why": "its container is gone: somebody removed it",
+        "log": None,
+    }
+
+
+def _end_of(state: t.Mapping[str, t.Any]) -> str:
+    code = int(state.get("ExitCode") or 0)
+    if state.get("OOMKilled"):
+        return "was ended by the kernel: out of memory"
+    if code == 0:
+        return "ended with status 0: it was stopped (docker stop, or the container engine went down)" + _said(state)
+    if code > 128:
+        return f"was ended by signal {code - 128}" + (" (out of memory? see dmesg)" if code == 137 else "") + _said(state)
+    return f"exited with status {code}" + _said(state)
+
+
+def _said(state: t.Mapping[str, t.Any]) -> str:
+    return f" ({str(state['Error'])[:300]})" if state.get("Error") else ""
+
+
+def epoch(text: t.Any) -> float | None:
+    """Seconds of the epoch of a time as the API writes it, "2026-11-29T15:00:00.123456789Z"; None for its zero."""
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", str(text or ""))
+    if not match or match[1].startswith("0001"):
+        return None
+    seconds = calendar.timegm(time.strptime(match[1], "%Y-%m-%dT%H:%M:%S")) + float(match[2] or 0)
+    if match[3] != "Z":
+        hours, minutes = match[3][1:].split(":")
+        seconds -= (int(hours) * 3600 + int(minutes) * 60) * (1 if match[3][0] == "+" else -1)
+    return seconds
+
+
+def _size_of(found: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    """What changes when a container logs, if its log file can be seen: it is read again only then."""
+    try:
+        told = os.stat(found.get("LogPath") or "")
+    except OSError:
+        return ()
+    return told.st_ino, told.st_size
+
+
+def _has_nvidia(info: t.Mapping[str, t.Any]) -> bool:
+    """Whether containers can get NVIDIA GPUs: a runtime, the hook that dockerd finds on its PATH, or a CDI specification."""
+    devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or () if isinstance(device, t.Mapping)]
+    return bool(
+        "nvidia" in (info.get("Runtimes") or {})
+        or any(device.startswith("nvidia.com/gpu") for device in devices)
+        or shutil.which("nvidia-container-runtime-hook")
+    )
+
+
+# -- what is bound ---------------------------------------------------------------------------------------------------------------------
+
+
+def _image_of(member: t.Mapping[str, t.Any]) -> tuple[str, str]:
+    """(image, pull policy) of a member."""
+    part = member["parts"][0]
+    if not part.get("image"):
+        raise HostError(
+            f"Creating member {member['id']}", "the plan has no image for it", "Set engine.image.", member["id"]
+        )
+    return str(part["image"]), str(part.get("pull") or "missing")
+
+
+def _models(part: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """Directories of models that the command names, each at the same path inside: engines compare that text. A folder of links, as
+    Hugging Face's cache has them, needs what these point to."""
+    words = [str(word) for word in part["argv"]]
+    paths = [str(part["model"])] if part.get("model") else []
+    paths += [value for word in words for value in (word, word.partition("=")[2]) if value.startswith("/")]
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(os.path.normpath(p) for p in paths):
+        if path == "/" or not any(os.path.isfile(os.path.join(path, name)) for name in _MODEL_FILES):
+            continue
+        found[path] = os.path.realpath(path)
+        for entry in os.scandir(path):
+            if entry.is_symlink():
+                folder = os.path.dirname(os.path.realpath(entry.path))
+                if not any(folder == there or folder.startswith(there + os.sep) for there in found.values()):
+                    found[folder] = folder
+    return [(source, target) for target, source in found.items()]
+
+
+def _write_files(
+    directory: str, name: str, files: t.Iterable[t.Mapping[str, t.Any]], user: str
+) -> t.Iterator[tuple[str, str]]:
+    """(source, target) of a member's files: those of the host where they are, those with content written beside its label."""
+    for number, file in enumerate(files):
+        target = os.path.normpath(file["path"])
+        if not os.path.isabs(target):
+            target = os.path.join(docker_spec.INSIDE, target)
+        if file.get("host_path"):
+            yield str(file["host_path"]), target
+            continue
+        make_dirs(os.path.join(directory, "files"))
+        path = os.path.join(directory, "files", f"{number}-{os.path.basename(target)}")
+        mode = file.get("mode") or 0o600
+        numeric = isinstance(mode, int) or re.fullmatch(r"0?[0-7]{3}", str(mode))
+        write(path, str(file["content"]), (int(mode, 8) if isinstance(mode, str) else int(mode)) if numeric else 0o600)
+        _give(path, user)
+        yield path, target
+
+
+def _give(path: str, user: str) -> None:
+    """Let the image's user read a file that only its owner may. An image that names its user by a word is looked up inside alone."""
+    number, _colon, _group = user.partition(":")
+    if number.isdigit() and int(number) != os.geteuid():
+        with contextlib.suppress(PermissionError):
+            os.chown(path, int(number), -1)

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What containers can have of this host, as a value for docker_spec."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from .docker_spec import AMD_DEVICES, ASCEND_DEVICES, ASCEND_DRIVER, INFINIBAND, Traits
+
+_NVIDIA = "/dev/nvidiactl"
+
+
+def traits(info: t.Mapping[str, t.Any], exists: t.Callable[[str], bool] = os.path.exists) -> Traits:
+    """From what the engine says of itself (GET /info), and from which device files there are."""
+    asked = (INFINIBAND, *AMD_DEVICES, *ASCEND_DEVICES, *ASCEND_DRIVER, _NVIDIA)
+    present = frozenset(path for path in asked if exists(path))
+    vendors = [
+        vendor
+        for vendor, path in (("nvidia", _NVIDIA), ("ascend", ASCEND_DEVICES[0]), ("amd", AMD_DEVICES[0]))
+        if path in present
+    ]
+    return Traits(
+        runtimes=tuple(sorted(info.get("Runtimes") or ())),
+        default_runtime=str(info.get("DefaultRuntime") or ""),
+        log_driver=str(info.get("LoggingDriver") or ""),
+        podman=is_podman(info),
+        memory=int(info.get("MemTotal") or 0),
+        present=present,
+        device_groups=_groups() if "amd" in vendors else (),
+        # A host with several kinds must be told which by the part.
+        vendor=vendors[0] if len(vendors) == 1 else None,
+    )
+
+
+def is_podman(info: t.Mapping[str, t.Any]) -> bool:
+    """Podman's socket speaks Docker's language, with an accent."""
+    return "BuildahVersion" in info
+
+
+def _groups() -> tuple[int, ...]:
+    """The groups of the AMD devices."""
+    paths = ["/dev/kfd"]
+    if os.path.isdir("/dev/dri"):
+        paths += [os.path.join("/dev/dri", name) for name in os.listdir("/dev/dri") if name.startswith("renderD")]
+    found = set()
+    for path in paths:
+        try:
+            found.add(os.stat(path).st_gid)
+        except OSError:
+            continue
+    return tuple(sorted(found - {0}))

@@ -1,0 +1,296 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A member as the request that creates its container: a value made from a part of the plan and from what the host has. Nothing is asked here."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import typing as t
+from dataclasses import dataclass, field
+
+from .errors import HostError
+
+LABEL = "com.inferops.pd"
+# Where the container finds what the collection brings: the start script, and the secrets.
+INSIDE = "/run/inferops-pd"
+SHM_LIMIT = 16 * 2**30
+LOG_OPTIONS = {"max-size": "50m", "max-file": "3"}
+PULL_POLICIES = ("missing", "always", "never")
+# What Ascend's own container runtime would bring in. Without that runtime it is bound, as far as the host has it.
+ASCEND_DEVICES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+ASCEND_DRIVER = (
+    "/usr/local/dcmi",
+    "/usr/local/bin/npu-smi",
+    "/usr/local/Ascend/driver/lib64",
+    "/usr/local/Ascend/driver/version.info",
+    "/etc/ascend_install.info",
+)
+AMD_DEVICES = ("/dev/kfd", "/dev/dri")
+INFINIBAND = "/dev/infiniband"
+_UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a host and its container engine have. `present` are those of the paths asked about that exist on the host."""
+
+    runtimes: tuple[str, ...] = ()
+    default_runtime: str = "runc"
+    log_driver: str = "json-file"
+    podman: bool = False
+    memory: int = 0
+    present: frozenset[str] = frozenset()
+    # Groups that own the AMD devices: a user other than root must be in them.
+    device_groups: tuple[int, ...] = ()
+    vendor: str | None = None
+
+
+@dataclass(frozen=True)
+class Container:
+    """What `render` needs beside the part: paths on the host that are bound, and how the container is started."""
+
+    image: str
+    label: t.Mapping[str, t.Any]
+    state_dir: str
+    # The start script on the host, or None where the image has no shell.
+    start: str | None
+    # The file of secrets on the host, when the member has any.
+    secrets: str | None = None
+    # (source, target) of files and models, read-only.
+    bound: tuple[tuple[str, str], ...] = ()
+    # Secrets as plain environment, where there is no shell to read them from a file.
+    exposed: t.Mapping[str, str] = field(default_factory=dict)
+
+
+def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) -> dict[str, t.Any]:
+    """The body of POST /containers/create for the first part of a member."""
+    part, name = member["parts"][0], member["id"]
+    argv = [str(word) for word in part["argv"]]
+    grace = math.ceil(float((member.get("stop") or {}).get("grace") or 30))
+    attempts = int((member.get("restart") or {}).get("attempts") or 0)
+    gpus = _gpus(part, traits, name)
+    env = {
+        **gpus.env,
+        **{str(key): str(value) for key, value in (part.get("env") or {}).items()},
+        **container.exposed,
+        # What marks the processes of a member, by which ports are told whose they are. Process titles would overwrite it.
+        "SPT_NOENV": "1",
+        "INFEROPS_PD_MEMBER": name,
+        "INFEROPS_PD_STATE": container.state_dir,
+    }
+    infiniband = [INFINIBAND] if INFINIBAND in traits.present else []
+    mounts = [_bind(source, target, read_only=True) for source, target in (*_own(container), *container.bound, *gpus.bound)]
+    given = [parse_mount(mount, name) for mount in part.get("mounts") or ()]
+    taken = {mount["Target"] for mount in given}
+    host: dict[str, t.Any] = {
+        "NetworkMode": "host",
+        "IpcMode": "host" if part.get("ipc") == "host" else "private",
+        "CapAdd": ["IPC_LOCK", *gpus.capabilities],
+        "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}],
+        "Mounts": [m for m in mounts if m["Target"] not in taken] + given,
+        "Devices": [parse_device(d, name) for d in (*infiniband, *gpus.devices, *(part.get("devices") or ()))],
+        "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": attempts}
+        if attempts and container.start
+        else {"Name": "no", "MaximumRetryCount": 0},
+        **gpus.host,
+        **_limits(part.get("limits") or {}, name, traits, part.get("ipc") == "host"),
+    }
+    if traits.log_driver == "json-file":
+        host["LogConfig"] = {"Type": "json-file", "Config": dict(LOG_OPTIONS)}
+    head = ["/bin/sh", f"{INSIDE}/start"] if container.start else argv[:1]
+    return {
+        "Image": container.image,
+        "Entrypoint": head,
+        "Cmd": argv if container.start else argv[1:],
+        "Env": [f"{key}={value}" for key, value in sorted(env.items())],
+        "Labels": labels(container.label, container.state_dir),
+        # The script kills what outlives the grace; this is for what outlives the script.
+        "StopTimeout": grace + 2,
+        "StopSignal": "SIGTERM",
+        "HostConfig": host,
+    }
+
+
+def labels(label: t.Mapping[str, t.Any], state_dir: str) -> dict[str, str]:
+    """A container's labels: the whole label as JSON, which is the truth, and the words of it that people filter by."""
+    words = {f"{LABEL}.{key}": str(label[key]) for key in ("group", "member", "role", "index", "revision", "generation")}
+    return {**words, f"{LABEL}.state": state_dir, f"{LABEL}.label": json.dumps(label, sort_keys=True)}
+
+
+def render_start(member: str, group: str, created: float, grace: float) -> str:
+    """The script that is process 1 of the container.
+
+    It hands SIGTERM on and then ends with status 0, so that the engine's on-failure rule restarts what has crashed and never what was
+    stopped: dockerd starts containers of that rule which had failed when it comes up itself, and it stops all when it goes down."""
+    mark = shlex.quote(f"/tmp/.inferops-pd-{member}-{created:.3f}")
+    return f"""#!/bin/sh
+# Start of member {member} of group {group}, written by the Ansible collection inferops.pd.
+{{
+    # Crashes are restarted by the container engine; a boot is not: a member that comes back alone would not know its peers.
+    read -r boot < /proc/sys/kernel/random/boot_id
+    read -r first < {mark} || echo "$boot" > {mark}
+}} 2>/dev/null
+if [ -n "$first" ] && [ "$first" != "$boot" ]; then
+    echo "not started: the host was booted since this member was created; deploy the group again"
+    exit 0
+fi
+if [ -e {INSIDE}/env ]; then
+    . {INSIDE}/env || exit 126
+fi
+stopped= child=
+stop() {{
+    stopped=1
+    [ -n "$child" ] || return
+    kill -TERM "$child" 2>/dev/null
+    {{ sleep {max(1, math.ceil(grace))} && kill -KILL "$child"; }} >/dev/null 2>&1 &
+}}
+trap stop TERM
+# Shells let what runs beside them ignore these two, and not every shell takes it back.
+plain="env --default-signal=INT,QUIT"
+$plain true 2>/dev/null || plain=
+$plain "$@" &
+child=$!
+[ -z "$stopped" ] || stop
+while :; do
+    wait "$child"
+    code=$?
+    kill -0 "$child" 2>/dev/null || break
+done
+[ -z "$stopped" ] || code=0
+exit "$code"
+"""
+
+
+def _own(container: Container) -> list[tuple[str, str]]:
+    found = [(container.start, f"{INSIDE}/start")] if container.start else []
+    return [*found, (container.secrets, f"{INSIDE}/env")] if container.secrets and container.start else found
+
+
+# -- GPUs ------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Given:
+    """What the GPUs of a member add to its container."""
+
+    env: dict[str, str] = field(default_factory=dict)
+    devices: list[str] = field(default_factory=list)
+    bound: list[tuple[str, str]] = field(default_factory=list)
+    capabilities: list[str] = field(default_factory=list)
+    host: dict[str, t.Any] = field(default_factory=dict)
+
+
+def _gpus(part: t.Mapping[str, t.Any], traits: Traits, member: str) -> _Given:
+    ids = [str(gpu) for gpu in part.get("gpus") or ()]
+    if not ids:
+        # Images of CUDA engines ask for all GPUs by a variable, which the nvidia runtime grants when it is the default.
+        return _Given(env={"NVIDIA_VISIBLE_DEVICES": "void"} if traits.default_runtime == "nvidia" else {})
+    vendor = str(part.get("vendor") or traits.vendor or "nvidia").lower()
+    if vendor not in _VENDORS:
+        raise HostError(
+            f"Creating member {member}",
+            f"how containers get GPUs of vendor {vendor} is not known",
+            f"Vendors are {', '.join(sorted(_VENDORS))}; set vendor in pd_gpus, or gpus: 0 and devices by hand.",
+            member,
+        )
+    return _VENDORS[vendor](ids, traits)
+
+
+def _nvidia(ids: list[str], traits: Traits) -> _Given:
+    if traits.podman:
+        return _Given(host={"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={gpu}" for gpu in ids]}]})
+    return _Given(host={"DeviceRequests": [{"Driver": "nvidia", "DeviceIDs": ids, "Capabilities": [["gpu"]]}]})
+
+
+def _amd(ids: list[str], traits: Traits) -> _Given:
+    # ROCm's own advice for containers: peers' memory is reached by ptrace rights, and the default filter refuses what NUMA needs.
+    host: dict[str, t.Any] = {"SecurityOpt": ["seccomp=unconfined"]}
+    if traits.device_groups:
+        host["GroupAdd"] = [str(number) for number in traits.device_groups]
+    return _Given({"HIP_VISIBLE_DEVICES": ",".join(ids)}, list(AMD_DEVICES), [], ["SYS_PTRACE"], host)
+
+
+def _ascend(ids: list[str], traits: Traits) -> _Given:
+    env = {"ASCEND_VISIBLE_DEVICES": ",".join(ids)}
+    if "ascend" in traits.runtimes:
+        return _Given(env, host={"Runtime": "ascend"})
+    devices = [f"/dev/davinci{number}" for number in ids] + list(ASCEND_DEVICES)
+    return _Given(env, devices, [(path, path) for path in ASCEND_DRIVER if path in traits.present])
+
+
+_VENDORS: dict[str, t.Callable[[list[str], Traits], _Given]] = {"nvidia": _nvidia, "amd": _amd, "ascend": _ascend}
+
+
+# -- what users write ------------------------------------------------------------------------------------------------------------------
+
+
+def parse_mount(mount: t.Any, member: str) -> dict[str, t.Any]:
+    """A mount of the spec, text as `docker run -v` reads it or {source, target, mode}, as the API takes it."""
+    if isinstance(mount, t.Mapping):
+        source, target = str(mount.get("source") or ""), str(mount.get("target") or mount.get("source") or "")
+        mode = str(mount.get("mode") or ("ro" if mount.get("read_only") else "rw"))
+    else:
+        source, _colon, rest = str(mount).partition(":")
+        target, _colon, mode = rest.partition(":")
+        target, mode = target or source, mode or "rw"
+    words = set(mode.split(","))
+    if not source or not target.startswith("/") or not words & {"ro", "rw"} or words - {"ro", "rw", "z", "Z"}:
+        raise HostError(
+            f"Reading mount {mount!r} of member {member}",
+            "it is not SOURCE:TARGET, SOURCE:TARGET:ro nor {source, target, mode}",
+            "Write an absolute path, or the name of a volume, and an absolute path in the container; the mode is ro or rw.",
+            member,
+        )
+    if source.startswith("/"):
+        return _bind(source, target, "ro" in words)
+    return {"Type": "volume", "Source": source, "Target": target, "ReadOnly": "ro" in words}
+
+
+def _bind(source: str, target: str, read_only: bool) -> dict[str, t.Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+
+
+def parse_device(device: t.Any, member: str) -> dict[str, str]:
+    """A device of the spec, text as `docker run --device` reads it or {source, target, permissions}, as the API takes it."""
+    if isinstance(device, t.Mapping):
+        source, target = str(device.get("source") or ""), str(device.get("target") or device.get("source") or "")
+        rights = str(device.get("permissions") or "rwm")
+    else:
+        source, *rest = str(device).split(":")
+        target = rest[0] if rest and rest[0].startswith("/") else source
+        rights = next((word for word in rest if not word.startswith("/")), "rwm")
+    if not source.startswith("/") or not re.fullmatch(r"[rwm]{1,3}", rights):
+        raise HostError(
+            f"Reading device {device!r} of member {member}",
+            "it is not SOURCE, SOURCE:TARGET:rwm nor {source, target, permissions}",
+            "Write the device's path on the host, for example /dev/infiniband.",
+            member,
+        )
+    return {"PathOnHost": source, "PathInContainer": target, "CgroupPermissions": rights}
+
+
+def _limits(limits: t.Mapping[str, t.Any], member: str, traits: Traits, host_ipc: bool) -> dict[str, t.Any]:
+    """CPU and memory as the spec limits them, and the size of /dev/shm: 16 GiB, or half of a smaller host's memory. It is a limit, nothing
+    is set aside. With host IPC the host's own is used."""
+    found: dict[str, t.Any] = {}
+    if limits.get("cpu"):
+        found["NanoCpus"] = round(float(limits["cpu"]) * 10**9)
+    if limits.get("memory"):
+        found["Memory"] = parse_size(limits["memory"], member)
+    if not host_ipc:
+        shm = parse_size(limits["shm"], member) if limits.get("shm") else min(SHM_LIMIT, traits.memory // 2 or SHM_LIMIT)
+        found["ShmSize"] = shm
+    return found
+
+
+def parse_size(text: t.Any, member: str) -> int:
+    """Bytes of a size such as 2GiB, 512M or 1073741824."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", str(text).strip())
+    if not match:
+        raise HostError(f"Reading the size {text!r} of member {member}", "it is none", "Write it as 2GiB or 512MiB.", member)
+    return round(float(match[1]) * _UNITS[match[2] or ""])

@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A member's own directory on a host without containers: environment, files, the script that becomes it, and when it was started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import typing as t
+
+from .._probes import processes
+from . import script
+from .errors import HostError
+from .state import State, make_dirs, write
+
+
+class Folder:
+    """The directory of one member. What it holds is written before the member is started, and read by whoever looks for it later."""
+
+    def __init__(self, state: State, group: str, member: str) -> None:
+        self.state, self.group, self.member = state, group, member
+        self.path = state.member_dir(group, member)
+
+    def write(self, part: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]) -> None:
+        """Write `env` (0600), `run` (0700) and the member's own files. The directory exists already, with its label."""
+        program = script.resolve(part["argv"], part.get("executable"))
+        env = self._environment(part, program, secrets)
+        self._write_files(part.get("files") or ())
+        write(os.path.join(self.path, "env"), script.render_env(env))
+        markers = {key: env[key] for key in (processes.MEMBER, processes.STATE)}
+        argv = [program, *part["argv"][1:]]
+        write(
+            os.path.join(self.path, "run"),
+            script.render_run(self.member, self.group, self.path, argv, markers),
+            0o700,
+        )
+
+    def _environment(self, part: t.Mapping[str, t.Any], program: str, secrets: t.Mapping[str, str]) -> dict[str, str]:
+        missing = sorted(set(part.get("secrets") or ()) - set(secrets))
+        if missing:
+            raise HostError(
+                f"Creating member {self.member}",
+                f"no value was given for its secrets {', '.join(missing)}",
+                "Set them in secrets.",
+                self.member,
+            )
+        folder = os.path.dirname(program)
+        path = os.environ.get("PATH", "/usr/bin:/bin")
+        user = pwd.getpwuid(os.geteuid())
+        own = {
+            "PATH": path if folder in path.split(":") else f"{folder}:{path}",
+            # Engines keep what they compile below it; a system service has none.
+            "HOME": user.pw_dir,
+            "USER": user.pw_name,
+            "LOGNAME": user.pw_name,
+            # Engines set process titles, which would overwrite the environment that a member is known by.
+            "SPT_NOENV": "1",
+        }
+        mine = {processes.MEMBER: self.member, processes.STATE: self.state.root}
+        return {**own, **{k: str(v) for k, v in (part.get("env") or {}).items()}, **secrets, **mine}
+
+    def _write_files(self, files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
+        for file in files:
+            path = os.path.normpath(os.path.join(self.path, file["path"]))
+            if os.path.isabs(file["path"]) or not path.startswith(self.path + os.sep):
+                raise HostError(
+                    f"Writing {file['path']} of member {self.member}",
+                    "without containers, files of a member are in its own directory",
+                    "Give a relative path: the member is started in that directory.",
+                    self.member,
+                )
+            make_dirs(os.path.dirname(path))
+            mode = file.get("mode") or 0o600
+            write(path, str(file["content"]), int(mode, 8) if isinstance(mode, str) else int(mode))
+
+    def starts(self) -> list[tuple[int, float]]:
+        """(pid, epoch) of each time the member was started."""
+        found = []
+        for line in self._read("starts").splitlines():
+            words = line.split()
+            if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+                found.append((int(words[1]), float(words[0])))
+        return found
+
+    def masked(self, lines: t.Iterable[str], label: t.Mapping[str, t.Any] | None) -> list[str]:
+        """Lines of its log with the values of its secrets made unreadable."""
+        names = (label or {}).get("secrets") or ()
+        told = script.parse_env(self._read("env")) if names else {}
+        found = list(lines)
+        for value in (told[name] for name in names if len(told.get(name, "")) > 3):
+            found = [line.replace(value, "********") for line in found]
+        return found
+
+    def _read(self, name: str) -> str:
+        with (
+            contextlib.suppress(OSError),
+            open(os.path.join(self.path, name), encoding="utf-8", errors="surrogateescape", newline="") as stream,
+        ):
+            return stream.read()
+        return ""

@@ -1,0 +1,385 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members as containers of a real Docker engine: what they are created with, how they end, and what never starts by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from docker_engine import BARE, IMAGE, Engine, fixture_engine
+from integration import support_runtime as support
+
+from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
+from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
+from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runtime
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
+
+pytestmark = pytest.mark.integration
+pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
+ME = {"who": "me@test pid 1", "ttl": 60}
+engine = pytest.fixture(scope="module")(fixture_engine)
+
+
+class Host:
+    """One host: a state directory, a Docker engine, and what is done there."""
+
+    def __init__(self, root: Path, engine: Engine) -> None:
+        self.engine = engine
+        self.state = State(str(root))
+        self.again()
+
+    def again(self) -> None:
+        """A new connection, as each module call makes one."""
+        self.runtime: t.Any = runtime("docker", self.state, None, self.engine.url)
+
+    def do(self, plan: dict[str, t.Any], phase: str, **order: t.Any) -> dict[str, t.Any]:
+        return Work(Order(plan, phase, ME, **order), self.state, self.runtime).run()
+
+    def start(self, *members: dict[str, t.Any], **order: t.Any) -> dict[str, t.Any]:
+        result = self.do(support.slice_of("g", members), "start", **order)
+        assert result["failed_members"] == {}
+        return result
+
+    def fails(self, member: dict[str, t.Any], **order: t.Any) -> str:
+        """Why a member cannot be created. Nothing of it is left."""
+        result = self.do(support.slice_of("g", [member]), "start", **order)
+        assert result["created"] == []
+        assert not os.path.exists(self.state.member_dir("g", member["id"]))
+        return str(result["failed_members"][member["id"]])
+
+    def stop(self, *members: dict[str, t.Any]) -> dict[str, t.Any]:
+        plan = support.slice_of("g", [], absent=[m["id"] for m in members], create=[], action="remove")
+        result = self.do(plan, "stop")
+        assert result["failed_members"] == {}
+        return result
+
+    def live(self, member: dict[str, t.Any]) -> dict[str, t.Any]:
+        return next(m for m in self.runtime.members() if m["label"]["member"] == member["id"])
+
+    def until(self, member: dict[str, t.Any], seconds: float = 15, **wanted: t.Any) -> dict[str, t.Any]:
+        def seen() -> dict[str, t.Any] | None:
+            live = self.live(member)
+            return live if all(live[key] == value for key, value in wanted.items()) else None
+
+        return t.cast("dict[str, t.Any]", support.wait_for(seen, seconds, f"{member['id']} {wanted}"))
+
+    def ready(self, *members: dict[str, t.Any]) -> None:
+        ids = {m["id"] for m in members}
+
+        def are() -> bool:
+            facts = observe(Request(docker_host=self.engine.url), self.state)
+            return {m["label"]["member"] for m in facts["members"] if m["ready"]} >= ids
+
+        support.wait_for(are, 15, f"{ids} ready")
+
+
+@pytest.fixture
+def host(tmp_path: Path, engine: Engine) -> t.Iterator[Host]:
+    yield Host(tmp_path / "state", engine)
+    names = engine.names()
+    if names:
+        engine.docker("rm", "-f", *names)
+
+
+@pytest.fixture
+def port() -> int:
+    return support.free_ports(1)[0]
+
+
+def one(port: int, role: str = "prefill", index: int = 0, **changes: t.Any) -> dict[str, t.Any]:
+    changes = {"image": IMAGE, "argv": ["python3", "-c", support.SERVER, "127.0.0.1", str(port)], **changes}
+    return support.member("g", role, index, port, **changes)
+
+
+# -- a life ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_from_nothing_to_nothing(host: Host, port: int) -> None:
+    member = one(port)
+    assert host.start(member)["created"] == ["g-prefill-0"]
+    host.ready(member)
+    begun = host.engine.inspect("g-prefill-0")["State"]["StartedAt"]
+    again = host.start(member)
+    assert (again["changed"], again["kept"]) == (False, ["g-prefill-0"])
+    assert host.engine.inspect("g-prefill-0")["State"]["StartedAt"] == begun
+    live = host.live(member)
+    assert (live["state"], live["restarts"], live["why"]) == ("running", 0, "")
+    assert abs(live["since"] - time.time()) < 30
+    assert processes.marker(live["pid"]) == ("g-prefill-0", host.state.root)
+    assert "hello from g-prefill-0" in host.runtime.logs("g", "g-prefill-0", 10)
+
+    before = time.monotonic()
+    gone = host.stop(member)
+    assert time.monotonic() - before < 4, "a member that ends on SIGTERM is not waited for"
+    assert gone["removed"] == ["g-prefill-0"]
+    assert "hello from g-prefill-0" in Path(gone["logs"]["g-prefill-0"]).read_text()
+    assert host.engine.names() == []
+    assert support.marked(host.state.root) == []
+    assert host.do(support.slice_of("g", [], create=[], action="remove"), "forget")["changed"]
+    assert not os.path.exists(host.state.root)
+
+
+def test_what_a_container_is_created_with(host: Host, port: int, tmp_path: Path) -> None:
+    model = tmp_path / "cache" / "snapshots" / "1"
+    model.mkdir(parents=True)
+    (tmp_path / "cache" / "blobs").mkdir()
+    (tmp_path / "cache" / "blobs" / "abc").write_text("weights")
+    (model / "config.json").write_text("{}")
+    (model / "weights").symlink_to("../../blobs/abc")
+    (tmp_path / "conf").write_text("of the host")
+    (tmp_path / "shared").mkdir()
+    member = one(
+        port,
+        gpus=["GPU-1", "3"],
+        attempts=3,
+        vendor="nvidia",
+        files=[
+            {"path": "/etc/own.json", "content": '{"a": 1}'},
+            {"path": "/etc/hccn.conf", "host_path": str(tmp_path / "conf"), "mode": "ro"},
+        ],
+        mounts=[f"{tmp_path}/shared:/shared", {"source": str(tmp_path / "conf"), "target": "/conf", "mode": "ro"}],
+        devices=["/dev/null:/dev/davinci0"],
+        limits={"cpu": 1, "memory": "256MiB"},
+    )
+    member["parts"][0]["argv"].append(f"--model={model}")
+    host.start(member)
+    found = host.engine.inspect("g-prefill-0")
+    settings, labels = found["HostConfig"], found["Config"]["Labels"]
+    assert json.loads(labels["com.inferops.pd.label"])["identity"] == {"engine": "1", "model": "m"}
+    assert json.loads(labels["com.inferops.pd.label"]) == host.state.label("g", "g-prefill-0")
+    assert (labels["com.inferops.pd.group"], labels["com.inferops.pd.role"]) == ("g", "prefill")
+    assert (settings["NetworkMode"], settings["IpcMode"]) == ("host", "private")
+    assert settings["CapAdd"] == ["IPC_LOCK"]
+    assert settings["Ulimits"] == [{"Name": "memlock", "Hard": -1, "Soft": -1}]
+    assert settings["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 3}
+    assert settings["LogConfig"] == {"Type": "json-file", "Config": {"max-size": "50m", "max-file": "3"}}
+    assert settings["DeviceRequests"][0]["DeviceIDs"] == ["GPU-1", "3"]
+    assert settings["ShmSize"] >= 2**30
+    assert (settings["NanoCpus"], settings["Memory"]) == (10**9, 256 * 2**20)
+    inside = f"""
+import os
+print(open({str(model / "weights")!r}).read(), open('/etc/own.json').read(), open('/etc/hccn.conf').read(), open('/conf').read())
+print(os.path.exists('/dev/davinci0'), [v for v in open('/proc/1/environ').read().split(chr(0)) if v.startswith('NVIDIA')])
+open('/shared/made', 'w')
+try:
+    open({str(model / "new")!r}, 'w')
+except OSError as exc:
+    print(exc.strerror)
+"""
+    said = host.engine.docker("exec", "g-prefill-0", "python3", "-c", inside).stdout
+    assert said.splitlines() == [
+        'weights {"a": 1} of the host of the host',
+        "True ['NVIDIA_VISIBLE_DEVICES=GPU-1,3']",
+        "Read-only file system",
+    ]
+    assert (tmp_path / "shared" / "made").exists()
+
+
+def test_secrets_are_in_the_environment_and_not_in_inspect(host: Host, port: int, tmp_path: Path) -> None:
+    secret = "it's $HOME\n\"zwei\" lines"
+    member = one(port, secrets=["TOKEN"], env={"DUMP": "/out/env"}, mounts=[f"{tmp_path}:/out"])
+    host.start(member, secrets={"g-prefill-0": {"TOKEN": secret}})
+    seen = support.wait_for(lambda: (tmp_path / "env").exists() and (tmp_path / "env").read_text(), 10)
+    assert json.loads(seen)["env"]["TOKEN"] == secret
+    assert "zwei" not in json.dumps(host.engine.inspect("g-prefill-0"))
+    path = Path(host.state.member_dir("g", "g-prefill-0"), "env")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "zwei" not in json.dumps(observe(Request(docker_host=host.engine.url), host.state)["members"])
+
+
+def test_secrets_are_masked_in_logs(host: Host, port: int) -> None:
+    member = one(port, secrets=["SAY"])
+    host.start(member, secrets={"g-prefill-0": {"SAY": "hunter2hunter2"}})
+    host.ready(member)
+    assert "********" in host.runtime.logs("g", "g-prefill-0", 10)
+    kept = host.stop(member)["logs"]["g-prefill-0"]
+    assert "hunter2" not in Path(kept).read_text()
+
+
+def test_an_image_without_a_shell(host: Host, port: int) -> None:
+    """It runs, and what cannot be kept is said: restarts, and the secret's place."""
+    member = one(port, image=BARE, attempts=3, secrets=["TOKEN"])
+    told = host.start(member, secrets={"g-prefill-0": {"TOKEN": "hunter2"}})
+    assert any("not restarted when it crashes" in text for text in told["warnings"])
+    assert any("docker inspect shows" in text for text in told["warnings"])
+    host.ready(member)
+    found = host.engine.inspect("g-prefill-0")
+    assert found["HostConfig"]["RestartPolicy"]["Name"] == "no"
+    assert "TOKEN=hunter2" in found["Config"]["Env"]
+
+
+# -- ends and restarts -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_crash_is_restarted_as_often_as_the_mode_says(host: Host, port: int) -> None:
+    member = one(port, attempts=1, env={"DIE": "3"})
+    host.start(member)
+    live = host.until(member, state="exited", restarts=1)
+    assert (live["exit"], live["restarts"]) == (3, 1)
+    assert "exited with status 3, started 2 times; its log ends with: hello" in live["why"]
+
+
+def test_where_the_mode_says_so_nothing_is_restarted(host: Host, port: int) -> None:
+    member = one(port)
+    host.start(member)
+    host.ready(member)
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    live = host.until(member, state="exited")
+    assert (live["restarts"], live["exit"]) == (0, 137)
+    assert "signal 9" in live["why"]
+
+
+@pytest.mark.parametrize("ignores", ["", "1"])
+def test_nothing_starts_with_the_engine(host: Host, port: int, ignores: str) -> None:
+    """Docker starts what had failed under on-failure when it comes up itself; members never count as failed when Docker stopped them."""
+    member = one(port, attempts=3, grace=1, env={"IGNORE_TERM": ignores} if ignores else {})
+    host.start(member)
+    host.ready(member)
+    host.engine.stop()
+    assert support.marked(host.state.root) == []
+    host.engine.start()
+    host.again()
+    time.sleep(1)
+    live = host.live(member)
+    assert (live["state"], live["restarts"], live["exit"]) == ("exited", 0, 0)
+    assert host.start(member)["created"] == ["g-prefill-0"]
+    host.ready(member)
+
+
+def test_nothing_starts_after_a_boot(host: Host, port: int) -> None:
+    """A boot is played by the mark of another one; the power going out, by a kill of everything."""
+    member = one(port, attempts=3)
+    host.start(member)
+    host.ready(member)
+    mark = host.engine.docker("exec", "g-prefill-0", "sh", "-c", "echo /tmp/.inferops*").stdout.strip()
+    host.engine.docker("exec", "g-prefill-0", "sh", "-c", f"echo another > {mark}")
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    live = host.until(member, state="exited")
+    assert "the host was booted since" in live["why"]
+    assert live["exit"] == 0
+
+
+def test_one_that_ignores_sigterm_gets_its_grace_and_no_more(host: Host, port: int) -> None:
+    member = one(port, env={"IGNORE_TERM": "1", "FORK_SESSION": "stubborn"}, grace=1)
+    host.start(member)
+    host.ready(member)
+    begun = time.monotonic()
+    host.stop(member)
+    assert 1 <= time.monotonic() - begun < 8
+    assert support.marked(host.state.root) == []
+
+
+def test_removed_paused_and_created_by_hand(host: Host, port: int) -> None:
+    member = one(port)
+    host.start(member)
+    host.engine.docker("pause", "g-prefill-0")
+    assert "paused" in host.live(member)["why"]
+    host.stop(member)
+    host.start(member)
+    host.engine.docker("rm", "-f", "g-prefill-0")
+    live = host.live(member)
+    assert (live["state"], live["why"]) == ("missing", "its container is gone: somebody removed it")
+    host.start(member)
+    assert host.live(member)["state"] == "running"
+    # Without its files a container still says what it is.
+    Path(host.state.member_dir("g", "g-prefill-0"), "label.json").unlink()
+    assert host.live(member)["label"]["port"] == port
+    host.stop(member)
+    assert host.engine.names() == []
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_strangers_container_is_left_alone(host: Host, port: int) -> None:
+    host.engine.docker("create", "--name", "g-prefill-0", IMAGE, "sleep", "9")
+    said = host.fails(one(port))
+    assert "there is a container of that name which is not this member: it runs image pd-test:1" in said
+    assert host.engine.names() == ["g-prefill-0"]
+    assert host.runtime.members() == []
+
+
+def test_another_state_directory_is_another_fleet(host: Host, port: int, tmp_path: Path) -> None:
+    host.start(one(port))
+    other = Host(tmp_path / "other", host.engine)
+    assert other.runtime.members() == []
+    assert f"it belongs to the members in {host.state.root}" in other.fails(one(support.free_ports(2)[1]))
+    assert host.live(one(port))["state"] == "running"
+
+
+def test_images_that_are_not_there(host: Host, port: int) -> None:
+    facts = observe(Request(docker_host=host.engine.url, images=[IMAGE, "127.0.0.1:1/none:1"]), host.state)
+    assert (facts["images"][IMAGE]["exists"], facts["images"][IMAGE]["id"][:7]) == (True, "sha256:")
+    missing = facts["images"]["127.0.0.1:1/none:1"]
+    assert (missing["exists"], missing["pullable"]) == (False, False)
+    assert "refused" in missing["why"]
+    wanted = one(port, image="127.0.0.1:1/none:1")
+    with pytest.raises(HostError, match=r"Pulling image 127.0.0.1:1/none:1: .*refused.*docker pull"):
+        host.do(support.slice_of("g", [wanted]), "prepare")
+    assert not os.path.exists(host.state.root)
+    wanted["parts"][0]["pull"] = "never"
+    with pytest.raises(HostError, match=r"it is not on the host, and pull is never"):
+        host.do(support.slice_of("g", [wanted]), "prepare")
+    assert host.do(support.slice_of("g", [one(port)]), "prepare")["changed"] is False
+    by_id = one(port, image=facts["images"][IMAGE]["id"])
+    host.start(by_id)
+    assert host.state.label("g", "g-prefill-0")["image"]["id"] == facts["images"][IMAGE]["id"]
+
+
+def test_what_the_engine_refuses_is_told_and_nothing_is_left(host: Host, port: int) -> None:
+    said = host.fails(one(port, mounts=["/no/such/place:/data"]))
+    assert "Creating container g-prefill-0" in said
+    assert "/no/such/place" in said
+    assert "is not SOURCE:TARGET" in host.fails(one(port, mounts=["nonsense"]))
+    assert "no such file" in host.fails(one(port, devices=["/dev/none"]))
+    assert "no value was given for its secrets TOKEN" in host.fails(one(port, secrets=["TOKEN"]))
+    assert host.engine.names() == []
+
+
+def test_an_engine_that_is_dead_or_hangs(host: Host, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = one(port)
+    host.start(member)
+    monkeypatch.setattr("ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker.LOOK_DEADLINE", 1)
+    monkeypatch.setattr("ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_api.LOOK_DEADLINE", 1)
+    host.engine.freeze(True)
+    try:
+        host.again()
+        with pytest.raises(HostError, match="did not answer in time"):
+            host.runtime.members()
+    finally:
+        host.engine.freeze(False)
+    host.engine.stop()
+    try:
+        host.again()
+        with pytest.raises(HostError, match=r"(there is no|no container engine listens).*systemctl start docker"):
+            observe(Request(docker_host=host.engine.url), host.state)
+        told = host.runtime.available()
+        assert (told["available"], "systemctl start docker" in told["hint"]) == (False, True)
+        # A host without members of this runtime needs no engine.
+        nobody = State(host.state.root + "-other")
+        facts = observe(Request(docker_host=host.engine.url, images=[IMAGE]), nobody)
+        assert facts["members"] == []
+        assert facts["images"][IMAGE]["exists"] is None
+        assert not facts["runtimes"]["docker"]["available"]
+    finally:
+        host.engine.start()
+
+
+def test_many_are_one_list(host: Host) -> None:
+    ports = support.free_ports(4)
+    members = [one(port, index=number, role="decode") for number, port in enumerate(ports)]
+    host.start(*members)
+    begun = time.process_time()
+    assert [live["state"] for live in host.runtime.members()] == ["running"] * 4
+    assert time.process_time() - begun < 0.5
+    host.stop(*members)
+    assert host.engine.names() == []
