@@ -14,7 +14,8 @@ import time
 import typing as t
 from pathlib import Path
 
-import pytest
+if t.TYPE_CHECKING:
+    import pytest
 
 HERE = Path(__file__).parent / "docker"
 IMAGE, BARE = "pd-test:1", "pd-test-bare:1"
@@ -132,6 +133,8 @@ def engine(folder: Path) -> Engine:
 
 def fixture_engine(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Engine]:
     """What test modules make their fixture of: an engine for the module, or a skip that says why there is none."""
+    import pytest
+
     try:
         made = engine(tmp_path_factory.mktemp("docker"))
     except NoEngine as exc:

@@ -290,7 +290,8 @@ def test_removed_paused_and_created_by_hand(host: Host, port: int) -> None:
     assert (live["state"], live["why"]) == ("missing", "its container is gone: somebody removed it")
     host.start(member)
     assert host.live(member)["state"] == "running"
-    # Without its files a container still says what it is.
+    # Without its files, and under another name, a container still says what it is.
+    host.engine.docker("rename", "g-prefill-0", "mine")
     Path(host.state.member_dir("g", "g-prefill-0"), "label.json").unlink()
     assert host.live(member)["label"]["port"] == port
     host.stop(member)

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab for tests: `lab` is three hosts for a whole session, `LabSite` an inventory of them. Hosts that were brought up by hand are used, and
-left."""
+"""The lab for tests: `lab` is three hosts for a session, `LabSite` an inventory of them. A lab that is up already is used, and left."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ class Lab:
 
 
 class LabSite(Site):
-    """An inventory of hosts of the lab, over ssh. `hosts` are their variables by name, `variables` those of all; one that is None is left out."""
+    """An inventory of the lab, over ssh. `hosts` are variables by host, `variables` those of all; one that is None is left out."""
 
     def __init__(
         self,

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .docker import Docker
 from .errors import HostError
 from .protocol import Prepares, Runtime
 from .state import State
-from .supervisor import Supervisor
-from .systemd import Systemd
 
 NAMES = ("supervisor", "docker", "systemd")
 
@@ -21,12 +18,18 @@ NAMES = ("supervisor", "docker", "systemd")
 def runtime(
     name: str, state: State, supervisord: str | None = None, docker_host: str | None = None, scope: str | None = None
 ) -> Runtime:
-    """The runtime of that name over one state directory."""
+    """The runtime of that name over one state directory. Only that one is imported: each brings a library or a protocol of its own."""
     if name == "supervisor":
+        from .supervisor import Supervisor
+
         return Supervisor(state, supervisord)
     if name == "docker":
+        from .docker import Docker
+
         return Docker(state, docker_host)
     if name == "systemd":
+        from .systemd import Systemd
+
         return Systemd(state, scope)
     raise HostError(
         f"Choosing runtime {name}",

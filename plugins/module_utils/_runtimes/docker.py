@@ -28,6 +28,7 @@ from .protocol import Live
 from .state import State, make_dirs, remove_tree, write
 
 REMOVE_WAIT = 30.0
+NAME_TAKEN = 409
 KEPT_LINES = 4000
 _STATES = {"running": "running", "paused": "running", "restarting": "restarting"}
 _MODEL_FILES = ("config.json", "params.json")
@@ -45,6 +46,7 @@ class Docker:
         self.state = state
         self.api = Api(url)
         self._traits: Traits | None = None
+        self._images: dict[str, dict[str, t.Any]] = {}
         self._logs: dict[str, tuple[tuple[t.Any, ...], list[str]]] = {}
 
     # -- is it there ---------------------------------------------------------------------------------------------------------------
@@ -115,6 +117,16 @@ class Docker:
                 return None
             raise
 
+    def _find(self, member: str) -> dict[str, t.Any] | None:
+        """The container of a member: the one of its name, or, if that was renamed, the one with its label."""
+        found = self._inspect(member)
+        if found is not None and self._is_mine(found):
+            return found
+        for entry in self._listed():
+            if (entry.get("Labels") or {}).get(f"{LABEL}.member") == member:
+                return self._inspect(entry["Id"])
+        return None
+
     def _live(self, label: dict[str, t.Any], found: dict[str, t.Any] | None) -> Live:
         if found is None:
             return _missing(label)
@@ -149,8 +161,8 @@ class Docker:
         return live
 
     def logs(self, group: str, member: str, lines: int) -> list[str]:
-        found = self._inspect(member)
-        if found is None or not self._is_mine(found):
+        found = self._find(member)
+        if found is None:
             return []
         key = (found["Id"], lines, found["State"].get("Status"), found["State"].get("StartedAt"), *_size_of(found))
         known = self._logs.get(member)
@@ -206,10 +218,12 @@ class Docker:
                 "Set them in secrets.",
                 name,
             )
-        self._make_room(name)
         image, policy = _image_of(member)
-        # `always` has been done by `prepare`: once more would give members of one run different images.
-        found = docker_images.ensure(self.api, image, "missing" if policy == "always" else policy, name)
+        if image not in self._images:
+            # `always` has been done by `prepare`: once more would give members of one run different images.
+            policy = "missing" if policy == "always" else policy
+            self._images[image] = docker_images.ensure(self.api, image, policy, name)
+        found = self._images[image]
         label = {**label, "image": {"id": found.get("Id"), "digest": docker_images.digest_of(image, found)}}
         directory = self.state.member_dir(group, name)
         with self.state.lock():
@@ -260,9 +274,18 @@ class Docker:
         name = member["id"]
         body = docker_spec.render(member, container, self._traits_now())
         hint = "Correct what it names in the spec, then run again."
-        self.api.call(
-            f"Creating container {name}", lambda c: c.create_container_from_config(body, name), hint=hint, member=name
-        )
+
+        def create() -> None:
+            doing = f"Creating container {name}"
+            self.api.call(doing, lambda c: c.create_container_from_config(body, name), hint=hint, member=name)
+
+        try:
+            create()
+        except Failed as exc:
+            if exc.status != NAME_TAKEN and "already in use" not in exc.said:
+                raise
+            self._make_room(name)
+            create()
         try:
             self.api.call(f"Starting container {name}", lambda c: c.start(name), hint=hint, member=name)
         except Failed as exc:
@@ -304,11 +327,11 @@ class Docker:
     # -- removing ------------------------------------------------------------------------------------------------------------------
 
     def remove(self, group: str, member: str, grace: float) -> None:
-        found = self._inspect(member)
-        if found is not None and self._is_mine(found):
+        found = self._find(member)
+        if found is not None:
             self._stop(member, found, grace)
             self._keep_log(group, member)
-            self._discard(member)
+            self._discard(found["Id"])
         # What the container engine says is believed after the kernel has been asked.
         gone.end(member, [], lambda: gone.of_member(member, self.state.root, None, None), 5)
         with self.state.lock():

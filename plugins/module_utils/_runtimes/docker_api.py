@@ -16,7 +16,7 @@ from .errors import HostError
 
 SOCKET = "unix:///var/run/docker.sock"
 # Of one call, unless it says otherwise: creating and starting waits for drivers and GPUs.
-DEADLINE = 60
+DEADLINE = 120
 LOOK_DEADLINE = 10
 
 

@@ -33,6 +33,8 @@ def traits(info: t.Mapping[str, t.Any], exists: t.Callable[[str], bool] = os.pat
         device_groups=_groups() if "amd" in vendors else (),
         # A host with several kinds must be told which by the part.
         vendor=vendors[0] if len(vendors) == 1 else None,
+        user_namespaces=any("name=userns" in str(option) for option in info.get("SecurityOptions") or ()),
+        selinux=any("name=selinux" in str(option) for option in info.get("SecurityOptions") or ()),
     )
 
 

@@ -48,6 +48,9 @@ class Traits:
     # Groups that own the AMD devices: a user other than root must be in them.
     device_groups: tuple[int, ...] = ()
     vendor: str | None = None
+    # Docker's mapping of users, SELinux.
+    user_namespaces: bool = False
+    selinux: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,21 +86,24 @@ def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) 
         "INFEROPS_PD_MEMBER": name,
         "INFEROPS_PD_STATE": container.state_dir,
     }
-    infiniband = [INFINIBAND] if INFINIBAND in traits.present else []
+    # A router moves no KV cache: it needs neither RDMA devices nor memory that is locked for them.
+    moves = member.get("role") != "router"
+    infiniband = [INFINIBAND] if moves and INFINIBAND in traits.present else []
     mounts = [_bind(source, target, read_only=True) for source, target in (*_own(container), *container.bound, *gpus.bound)]
     given = [parse_mount(mount, name) for mount in part.get("mounts") or ()]
     taken = {mount["Target"] for mount in given}
     host: dict[str, t.Any] = {
         "NetworkMode": "host",
         "IpcMode": "host" if part.get("ipc") == "host" else "private",
-        "CapAdd": ["IPC_LOCK", *gpus.capabilities],
-        "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}],
+        "CapAdd": ["IPC_LOCK", *gpus.capabilities] if moves else [],
+        "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}] if moves else [],
         "Mounts": [m for m in mounts if m["Target"] not in taken] + given,
         "Devices": [parse_device(d, name) for d in (*infiniband, *gpus.devices, *(part.get("devices") or ()))],
         "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": attempts}
         if attempts and container.start
         else {"Name": "no", "MaximumRetryCount": 0},
         **gpus.host,
+        **_security(gpus, traits),
         **_limits(part.get("limits") or {}, name, traits, part.get("ipc") == "host"),
     }
     if traits.log_driver == "json-file":
@@ -114,6 +120,13 @@ def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) 
         "StopSignal": "SIGTERM",
         "HostConfig": host,
     }
+
+
+def _security(gpus: _Given, traits: Traits) -> dict[str, t.Any]:
+    """What stands between a container with the host's network and the files that are bound into it."""
+    found: dict[str, t.Any] = {"UsernsMode": "host"} if traits.user_namespaces else {}
+    options = [*gpus.security, *(["label=disable"] if traits.selinux else [])]
+    return {**found, "SecurityOpt": options} if options else found
 
 
 def labels(label: t.Mapping[str, t.Any], state_dir: str) -> dict[str, str]:
@@ -182,6 +195,7 @@ class _Given:
     devices: list[str] = field(default_factory=list)
     bound: list[tuple[str, str]] = field(default_factory=list)
     capabilities: list[str] = field(default_factory=list)
+    security: list[str] = field(default_factory=list)
     host: dict[str, t.Any] = field(default_factory=dict)
 
 
@@ -209,10 +223,13 @@ def _nvidia(ids: list[str], traits: Traits) -> _Given:
 
 def _amd(ids: list[str], traits: Traits) -> _Given:
     # ROCm's own advice for containers: peers' memory is reached by ptrace rights, and the default filter refuses what NUMA needs.
-    host: dict[str, t.Any] = {"SecurityOpt": ["seccomp=unconfined"]}
-    if traits.device_groups:
-        host["GroupAdd"] = [str(number) for number in traits.device_groups]
-    return _Given({"HIP_VISIBLE_DEVICES": ",".join(ids)}, list(AMD_DEVICES), [], ["SYS_PTRACE"], host)
+    return _Given(
+        env={"HIP_VISIBLE_DEVICES": ",".join(ids)},
+        devices=list(AMD_DEVICES),
+        capabilities=["SYS_PTRACE"],
+        security=["seccomp=unconfined"],
+        host={"GroupAdd": [str(number) for number in traits.device_groups]} if traits.device_groups else {},
+    )
 
 
 def _ascend(ids: list[str], traits: Traits) -> _Given:

@@ -62,13 +62,14 @@ class Manager:
 
     def journal(self, identifier: str, since: float | None, lines: int) -> list[str]:
         """The last lines that a service has written, from `since` on, without what systemd says about it."""
-        words = ["journalctl", "--quiet", "--no-pager", "--output=cat", "--all", f"--lines={lines}"]
+        # Newest first: asked for the last lines since a time, journalctl gives the first ones since then.
+        words = ["journalctl", "--quiet", "--no-pager", "--output=cat", "--all", "--reverse", f"--lines={lines}"]
         words += [f"--since=@{since:.3f}"] if since else []
         # By its identifier: the unit of what wrote and ended at once may be unknown to journald.
         said = self._run([*words, f"SYSLOG_IDENTIFIER={identifier}", f"_UID={os.geteuid()}"], DEADLINE)
         if said.error:
             raise HostError(f"Reading the journal of {identifier}", said.error, "See journalctl --verify.")
-        return logs.clean(said.out[-MOST_BYTES:])
+        return logs.clean(said.out[:MOST_BYTES])[::-1]
 
     def journal_readable(self) -> bool:
         """Whether this user can read what its services log: root can, and who may read the system's journal, or has one of its own (which

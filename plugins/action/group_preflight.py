@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on the controller: from the plan of a group, who tries what; and from what all hosts said, the verdict."""
+
+from __future__ import annotations
+
+import secrets
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.release import __version__
+
+from ..module_utils._core import plan as core_plan
+from ..module_utils._core import preflight, preflight_between, preflight_tour
+from ..module_utils._core.finding import Findings, as_text
+from ..module_utils._core.observed import Host
+from ..plugin_utils._action import known_of, refuse
+from .group_plan import ActionModule as PlanAction
+
+# Before, a failed task's message of many lines stood in its result alone, in one line.
+PRINTS_MESSAGES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
+# What a deploy would say of its own accord is not what a person asked a preflight for.
+NOT_ASKED = ("pending-configuration", "pending-no-growth", "member-not-replaced")
+
+
+class ActionModule(PlanAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "name": {"type": "str", "required": True},
+        "phase": {"type": "str", "choices": ["plan", "verdict"], "required": True},
+        "spec": {"type": "dict"},
+        "hosts": {"type": "dict"},
+        "register": {"type": "str", "default": "pd_facts"},
+        "listening": {"type": "str", "default": "preflight_listening"},
+        "connected": {"type": "str", "default": "preflight_connected"},
+        "lost_hosts": {"type": "list", "elements": "str", "default": []},
+        "max_pairs": {"type": "int", "default": preflight_tour.MAX_PAIRS},
+        "modes_path": {"type": "list", "elements": "path", "default": []},
+        "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
+        "show": {"type": "bool", "default": True},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        name = self.args["name"]
+        hosts, reasons = self._hosts()
+        self._add_hosts(hosts)
+        spec = self.spec_of(name)
+        verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
+        refusal = refuse(name, verdict.findings, "error")
+        if refusal:
+            raise AnsibleActionFail(refusal, result={"findings": verdict.findings.to_plain(), "failed": True})
+        findings = verdict.findings
+        # What is there of the group is checked like what is to come: as if all of it were started.
+        running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
+        self.args |= {"action": "restart" if running else "deploy", "counts": {}, "allow_scale_down": False, "planned": []}
+        request = self._request(verdict, hosts)
+        plan = core_plan.make(request, findings)
+        for host in request.silent:
+            findings.warning(
+                "host-unreachable",
+                f"{host}: {reasons.get(host, 'no facts')}",
+                f"Make the host answer: ansible -m ping {host}",
+                [],
+                host,
+            )
+        findings.items = [f for f in findings.items if f.code not in NOT_ASKED]
+        if self.args["phase"] == "plan":
+            tour = preflight_tour.make(plan, hosts, self.args["max_pairs"])
+            # Good for this tour alone: what keeps strangers from using a listener in the seconds of its life.
+            return {"tour": {**tour, "token": secrets.token_hex(16)}, "findings": findings.to_plain()}
+        return self._judge(request, plan, hosts, findings)
+
+    def _judge(
+        self, request: core_plan.Request, plan: dict[str, t.Any], hosts: dict[str, Host], findings: Findings
+    ) -> dict[str, t.Any]:
+        tour = preflight_tour.make(plan, hosts, self.args["max_pairs"])
+        said = {h: r for h, r in self.results_of(self.args["listening"]).items() if "listening" in r}
+        marked = preflight_tour.mark_live(tour, {h: r["listening"] for h, r in said.items() if h in tour["hosts"]})
+        flight = preflight.Preflight(
+            request=request,
+            plan=plan,
+            tour=tour,
+            looks={h: {**said[h], "listening": got} for h, got in marked.items()},
+            reaches={h: r for h, r in self.results_of(self.args["connected"]).items() if "peers" in r},
+            clocks={h: (r["asked"][0], r["asked"][1]) for h, r in said.items() if r.get("asked")},
+        )
+        preflight.judge_hosts(flight, findings)
+        preflight.judge_band(getattr(request.template.mode, "ports_to_avoid", None) or {}, flight, findings)
+        preflight_between.judge_between(flight, findings)
+        return self._tell(request, flight, findings)
+
+    def _tell(
+        self, request: core_plan.Request, flight: preflight.Preflight, findings: Findings
+    ) -> dict[str, t.Any]:
+        name = request.group.name
+        plain = findings.to_plain()
+        table = preflight.table(flight.rows)
+        errors = len(findings.errors)
+        warnings = len([f for f in plain if f["severity"] != "error"])
+        head = f"preflight of {name}: {_count(errors, 'error')}, {_count(warnings, 'warning')} on {_count(len(flight.tour['hosts']), 'host')}"
+        failed = findings.fails(self.args["fail_on"])
+        result = {
+            "good": not errors,
+            "findings": plain,
+            "checks": [row.to_plain() for row in flight.rows],
+            "table": table,
+        }
+        if self.args["show"]:
+            text = as_text(plain)
+            # A failed task shows its message itself.
+            told = [head, *(f"  {line}" for line in table), *([text] if text and not (failed and PRINTS_MESSAGES) else [])]
+            self._display.display("\n".join(told))
+        if failed:
+            raise AnsibleActionFail(f"{head}.\n{as_text(plain)}", result={**result, "failed": True})
+        return result
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of host_preflight: gives each host its own part of the tour, with what the others' listeners have got."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..module_utils._core import preflight_tour
+from ..plugin_utils._action import PdAction
+from ..plugin_utils._plain import to_plain
+
+
+class ActionModule(PdAction):
+    _requires_connection = True
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "phase": {"type": "str", "choices": ["listen", "connect", "end"], "required": True},
+        "tour": {"type": "dict", "required": True},
+        "register": {"type": "str", "default": "preflight_listening"},
+        "connected": {"type": "str", "default": "preflight_connected"},
+        "seconds": {"type": "float", "default": 1.0},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        tour, phase, host = to_plain(self.args["tour"]), self.args["phase"], self.task_vars["inventory_hostname"]
+        if host not in tour["hosts"]:
+            return {"skipped": True, "skip_reason": f"no member of the group is for {host}"}
+        if phase == "listen":
+            return self._listen(tour, host)
+        listening = preflight_tour.mark_live(
+            tour, {h: r["listening"] for h, r in self.results_of(self.args["register"]).items() if "listening" in r}
+        )
+        if phase == "connect":
+            return self._module(phase, tour, preflight_tour.attempts(tour, host, listening))
+        if self._all_told(tour):
+            return {"skipped": True, "skip_reason": "every listener was told that nobody needs it"}
+        return self._module(phase, tour, {"own": (listening.get(host) or {}).get("random") or {}})
+
+    def _listen(self, tour: dict[str, t.Any], host: str) -> dict[str, t.Any]:
+        deadline = preflight_tour.deadline(tour, int(self.task_vars.get("ansible_forks") or 5), self.args["seconds"])
+        before = time.time()
+        result = self._module("listen", tour, tour["hosts"][host], deadline=deadline)
+        # The host's clock is read between the two.
+        result["asked"] = [before, time.time()]
+        return result
+
+    def _all_told(self, tour: dict[str, t.Any]) -> bool:
+        """Whether every host has reached all that it was to tell: then the listeners have ended by themselves."""
+        said = self.results_of(self.args["connected"])
+        return all("peers" in said.get(h, {}) and not any(p["failed"] for p in said[h]["peers"].values()) for h in tour["hosts"])
+
+    def _module(self, phase: str, tour: dict[str, t.Any], part: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
+        arguments = {"phase": phase, "tour": part, "token": tour["token"], "seconds": self.args["seconds"], **more}
+        result = self._execute_module(
+            module_name="inferops.pd.host_preflight", module_args=arguments, task_vars=self.task_vars
+        )
+        result.pop("invocation", None)
+        return t.cast("dict[str, t.Any]", result)

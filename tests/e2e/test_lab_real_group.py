@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two prefills, one decode and a router, each engine on a host of its own, over ssh with runtime systemd: the KV cache travels over the data NIC."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+import urllib.request
+from pathlib import Path
+
+import pytest
+from e2e.conftest import real_group
+from lab.fixture import Lab, LabSite
+
+pytestmark = pytest.mark.e2e
+PORT = 28190
+REQUESTS = 6
+
+
+@pytest.fixture(scope="module")
+def fleet(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[LabSite]:
+    group = real_group(runtime="systemd")
+    group["roles"]["prefill"] |= {"hosts": "h1:h2", "replicas": 2}
+    group["roles"]["decode"] |= {"hosts": "h3"}
+    group["roles"]["router"] |= {"hosts": "h1"}
+    made = LabSite(lab, Path(tmp_path_factory.mktemp("fleet")), {"real": group}, pd_port_range="28100-28163")
+    yield made
+    made.play("remove", pd_group="real", pd_break_lock="true")
+
+
+def ask(lab: Lab, prompt: str) -> dict[str, t.Any]:
+    body = json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": 4, "temperature": 0}).encode()
+    url = f"http://{lab.address('h1')}:{PORT}/v1/completions"
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+        return t.cast("dict[str, t.Any]", json.load(answer))
+
+
+def sent(lab: Lab) -> dict[str, int]:
+    """Bytes that the prefills' hosts have sent, by interface."""
+    return {nic: sum(lab.bytes_sent(host, nic) for host in ("h1", "h2")) for nic in ("rdma0", "mgmt0")}
+
+
+def test_a_real_group_over_three_hosts(fleet: LabSite) -> None:
+    out = fleet.play("deploy").ok().out
+    assert "2 of 2 pairs move the KV cache and answer right" in out
+    assert "real: RUNNING" in fleet.play("status", pd_fail_unless_running="true").ok().out
+
+
+def test_the_kv_cache_travels_over_the_data_nic(fleet: LabSite) -> None:
+    lab = fleet.lab
+    before = sent(lab)
+    tokens = sum(
+        ask(lab, f"{number} once upon a time " + "there was a king " * 100)["usage"]["prompt_tokens"]
+        for number in range(REQUESTS)
+    )
+    after = sent(lab)
+    grown = {nic: after[nic] - before[nic] for nic in before}
+    # Of this model a token's KV is more than a KiB; HTTP, router and ssh together are a small part of that.
+    assert grown["rdma0"] > 1024 * tokens, grown
+    assert grown["mgmt0"] < grown["rdma0"] / 5, grown
+
+
+def test_remove_leaves_nothing(fleet: LabSite) -> None:
+    fleet.play("remove", pd_group="real").ok()
+    look = "ls /etc/systemd/system | grep inferops-pd; ls -d /var/lib/inferops-pd; grep -lzs INFEROPS_PD_MEMBER= /proc/[0-9]*/environ; true"
+    assert not any(fleet.lab.everywhere(look + " 2>/dev/null").values())
