@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ IMAGE, BARE = "pd-test:1", "pd-test-bare:1"
 START, STOP = 30, 30
 
 
-class NoEngine(Exception):
+class NoEngineError(Exception):
     """Why there can be none here."""
 
 
@@ -36,11 +37,11 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it answers. Raises NoEngine."""
+        """Start it, and wait until it answers. Raises NoEngineError."""
         path = os.pathsep.join([str(HERE), os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
         program = shutil.which("dockerd", path=path)
         if program is None:
-            raise NoEngine("there is no dockerd")
+            raise NoEngineError("there is no dockerd")
         clamp = HERE / "runc_clamp.py"
         command = [
             program, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "--pidfile", self.folder / "pid",
@@ -62,7 +63,9 @@ class Engine:
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise NoEngine("dockerd does not start: " + " | ".join((self.folder / "dockerd.log").read_text().splitlines()[-3:]))
+                raise NoEngineError(
+                    "dockerd does not start: " + " | ".join((self.folder / "dockerd.log").read_text().splitlines()[-3:])
+                )
             time.sleep(0.1)
 
     def answers(self) -> bool:
@@ -96,7 +99,11 @@ class Engine:
         tar = subprocess.Popen([str(HERE / "image.sh"), *words], stdout=subprocess.PIPE)
         with tar:
             subprocess.run(
-                ["docker", "-H", self.url, "import", "-", name], check=True, stdin=tar.stdout, capture_output=True, timeout=120
+                ["docker", "-H", self.url, "import", "-", name],
+                check=True,
+                stdin=tar.stdout,
+                capture_output=True,
+                timeout=120,
             )
         assert tar.returncode == 0
 
@@ -116,19 +123,40 @@ class Engine:
 
 
 def engine(folder: Path) -> Engine:
-    """An engine that runs and has the images. Raises NoEngine with the reason."""
+    """An engine that runs and has the images. Raises NoEngineError with the reason."""
     if os.geteuid() != 0:
-        raise NoEngine("only root can run a Docker engine")
+        raise NoEngineError("only root can run a Docker engine")
     if not shutil.which("docker"):
-        raise NoEngine("there is no docker command")
+        raise NoEngineError("there is no docker command")
     ready = subprocess.run([str(HERE / "setup.sh")], capture_output=True, text=True, timeout=400, check=False)
     if ready.returncode:
-        raise NoEngine(ready.stderr.strip().splitlines()[-1] if ready.stderr.strip() else "setup.sh failed")
+        raise NoEngineError(ready.stderr.strip().splitlines()[-1] if ready.stderr.strip() else "setup.sh failed")
     made = Engine(folder)
     made.start()
     made.import_image(IMAGE)
     made.import_image(BARE, "bare")
     return made
+
+
+@contextlib.contextmanager
+def registry(folder: Path, port: int) -> t.Iterator[str]:
+    """A real registry on this machine: its address. Raises NoEngineError where it cannot be had."""
+    done = subprocess.run(
+        [str(HERE / "setup.sh"), "registry", str(folder)], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        raise NoEngineError(f"there is no docker-registry: {done.stderr.strip()[-200:]}")
+    settings = folder / "registry.yml"
+    storage = f"storage: {{filesystem: {{rootdirectory: {folder}/images}}}}"
+    settings.write_text(f"version: 0.1\nlog: {{level: error}}\n{storage}\nhttp: {{addr: 127.0.0.1:{port}}}\n")
+    process = subprocess.Popen(
+        [folder / "usr/bin/docker-registry", "serve", settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
 def fixture_engine(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Engine]:
@@ -137,7 +165,7 @@ def fixture_engine(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Engin
 
     try:
         made = engine(tmp_path_factory.mktemp("docker"))
-    except NoEngine as exc:
+    except NoEngineError as exc:
         pytest.skip(str(exc))
     yield made
     made.end()

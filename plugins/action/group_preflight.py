@@ -14,7 +14,6 @@ from ansible.release import __version__
 from ..module_utils._core import plan as core_plan
 from ..module_utils._core import preflight, preflight_between, preflight_tour
 from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.observed import Host
 from ..plugin_utils._action import known_of, refuse
 from .group_plan import ActionModule as PlanAction
 
@@ -65,15 +64,17 @@ class ActionModule(PlanAction):
             )
         findings.items = [f for f in findings.items if f.code not in NOT_ASKED]
         if self.args["phase"] == "plan":
-            tour = preflight_tour.make(plan, hosts, self.args["max_pairs"])
+            tour = self._tour(request, plan)
             # Good for this tour alone: what keeps strangers from using a listener in the seconds of its life.
             return {"tour": {**tour, "token": secrets.token_hex(16)}, "findings": findings.to_plain()}
-        return self._judge(request, plan, hosts, findings)
+        return self._judge(request, plan, findings)
 
-    def _judge(
-        self, request: core_plan.Request, plan: dict[str, t.Any], hosts: dict[str, Host], findings: Findings
-    ) -> dict[str, t.Any]:
-        tour = preflight_tour.make(plan, hosts, self.args["max_pairs"])
+    def _tour(self, request: core_plan.Request, plan: dict[str, t.Any]) -> dict[str, t.Any]:
+        told = preflight_tour.announced(request.template.mode)
+        return preflight_tour.make(plan, request.hosts, told, self.args["max_pairs"])
+
+    def _judge(self, request: core_plan.Request, plan: dict[str, t.Any], findings: Findings) -> dict[str, t.Any]:
+        tour = self._tour(request, plan)
         said = {h: r for h, r in self.results_of(self.args["listening"]).items() if "listening" in r}
         marked = preflight_tour.mark_live(tour, {h: r["listening"] for h, r in said.items() if h in tour["hosts"]})
         flight = preflight.Preflight(
@@ -99,20 +100,15 @@ class ActionModule(PlanAction):
         warnings = len([f for f in plain if f["severity"] != "error"])
         head = f"preflight of {name}: {_count(errors, 'error')}, {_count(warnings, 'warning')} on {_count(len(flight.tour['hosts']), 'host')}"
         failed = findings.fails(self.args["fail_on"])
-        result = {
-            "good": not errors,
-            "findings": plain,
-            "checks": [row.to_plain() for row in flight.rows],
-            "table": table,
-        }
         if self.args["show"]:
             text = as_text(plain)
             # A failed task shows its message itself.
             told = [head, *(f"  {line}" for line in table), *([text] if text and not (failed and PRINTS_MESSAGES) else [])]
             self._display.display("\n".join(told))
         if failed:
-            raise AnsibleActionFail(f"{head}.\n{as_text(plain)}", result={**result, "failed": True})
-        return result
+            raise AnsibleActionFail(f"{head}.\n{as_text(plain)}", result={"good": not errors, "findings": plain, "failed": True})
+        checks = [row.to_plain() for row in flight.rows]
+        return {"good": not errors, "findings": plain, "checks": checks, "table": table}
 
 
 def _count(number: int, what: str) -> str:

@@ -53,7 +53,7 @@ class ActionModule(PdAction):
                 self._display.display(verdict.msg)
         elif not verdict.complete and not failed:
             self._display.display(verdict.msg.partition("\n")[0])
-        return {**verdict.to_plain(), "failed": failed}
+        return {**(_apart_from_msg(verdict.to_plain()) if failed else verdict.to_plain()), "failed": failed}
 
     def _results(self) -> dict[str, list[dict[str, t.Any]]]:
         """What each host said, in the order of `register`."""
@@ -68,3 +68,11 @@ class ActionModule(PdAction):
             for host, result in self.results_of(name).items():
                 found.setdefault(host, []).append(result)
         return found
+
+
+def _apart_from_msg(verdict: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What the message does not say already. Ansible prints a failed task's result below it, and a person would read all of it twice."""
+    keys = ("host", "outcome", "symptom", "log")
+    failed = {name: {k: seen[k] for k in keys if seen.get(k)} for name, seen in verdict["failed_members"].items()}
+    kept = {"failed_members": failed, "unreachable_hosts": verdict["unreachable_hosts"]}
+    return {"good": verdict["good"], "msg": verdict["msg"], **{k: v for k, v in kept.items() if v}}

@@ -112,12 +112,12 @@ findings:
   elements: dict
 checks:
   description: Every check with its C(host), C(value), what was C(expected) and its C(verdict), which is V(ok) or a severity.
-  returned: with O(phase=verdict)
+  returned: with O(phase=verdict), unless it fails
   type: list
   elements: dict
 table:
   description: The same for a person.
-  returned: with O(phase=verdict)
+  returned: with O(phase=verdict), unless it fails
   type: list
   elements: str
 """

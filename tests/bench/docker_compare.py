@@ -25,7 +25,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from docker_engine import IMAGE, Engine, NoEngine, engine  # noqa: E402
+from docker_engine import IMAGE, Engine, NoEngineError, engine  # noqa: E402
 from integration.support_runtime import free_ports, member, slice_of  # noqa: E402
 
 ROOT = TESTS.parent
@@ -46,7 +46,14 @@ def ansible_playbook() -> str:
 
 
 def has_community_docker(environment: dict[str, str]) -> bool:
-    command = [ansible_playbook().replace("-playbook", "-galaxy"), "collection", "list", "community.docker", "--format", "json"]
+    command = [
+        ansible_playbook().replace("-playbook", "-galaxy"),
+        "collection",
+        "list",
+        "community.docker",
+        "--format",
+        "json",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
     return done.returncode == 0 and "community.docker" in done.stdout
 
@@ -60,7 +67,12 @@ def play(folder: Path, tasks: list[dict[str, t.Any]], environment: dict[str, str
     inventory.write_text(json.dumps({"all": {"hosts": {"h1": variables}}}))
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
-        [ansible_playbook(), "-i", str(inventory), str(book)], env=environment, capture_output=True, text=True, check=False, cwd=ROOT
+        [ansible_playbook(), "-i", str(inventory), str(book)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     wall, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
@@ -114,7 +126,16 @@ def their_task(members: list[dict[str, t.Any]], url: str) -> dict[str, t.Any]:
 def compare(count: int, docker: Engine, folder: Path, environment: dict[str, str]) -> None:
     ports = free_ports(2 * count)
     made = [
-        member("bench", "decode", number, port, image=IMAGE, attempts=3, env={"A": "1"}, argv=["python3", "-c", PROGRAM, str(port)])
+        member(
+            "bench",
+            "decode",
+            number,
+            port,
+            image=IMAGE,
+            attempts=3,
+            env={"A": "1"},
+            argv=["python3", "-c", PROGRAM, str(port)],
+        )
         for number, port in enumerate(ports)
     ]
     theirs = their_task(made[count:], docker.url)
@@ -142,7 +163,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as name:
         try:
             docker = engine(Path(name, "docker"))
-        except NoEngine as exc:
+        except NoEngineError as exc:
             print(f"docker_compare: skipped, {exc}")
             return 0
         try:

@@ -13,7 +13,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from docker_engine import BARE, IMAGE, Engine, fixture_engine
+from docker_engine import BARE, IMAGE, Engine, NoEngineError, fixture_engine, registry
 from integration import support_runtime as support
 
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
@@ -185,7 +185,7 @@ except OSError as exc:
 
 
 def test_secrets_are_in_the_environment_and_not_in_inspect(host: Host, port: int, tmp_path: Path) -> None:
-    secret = "it's $HOME\n\"zwei\" lines"
+    secret = 'it\'s $HOME\n"zwei" lines'
     member = one(port, secrets=["TOKEN"], env={"DUMP": "/out/env"}, mounts=[f"{tmp_path}:/out"])
     host.start(member, secrets={"g-prefill-0": {"TOKEN": secret}})
     seen = support.wait_for(lambda: (tmp_path / "env").exists() and (tmp_path / "env").read_text(), 10)
@@ -334,6 +334,44 @@ def test_images_that_are_not_there(host: Host, port: int) -> None:
     by_id = one(port, image=facts["images"][IMAGE]["id"])
     host.start(by_id)
     assert host.state.label("g", "g-prefill-0")["image"]["id"] == facts["images"][IMAGE]["id"]
+
+
+def test_an_image_comes_from_its_registry(host: Host, port: int, tmp_path: Path) -> None:
+    try:
+        with registry(tmp_path / "registry", support.free_ports(2)[1]) as address:
+            pull_from(host, port, f"{address}/vllm")
+    except NoEngineError as exc:
+        pytest.skip(str(exc))
+
+
+def pull_from(host: Host, port: int, repository: str) -> None:
+    docker = host.engine.docker
+    docker("tag", BARE, f"{repository}:1")
+    support.wait_for(lambda: docker("push", f"{repository}:1", check=False).returncode == 0, 20, "a push")
+    digest = (
+        docker("inspect", "--format", "{{index .RepoDigests 0}}", f"{repository}:1").stdout.strip().partition("@")[2]
+    )
+    docker("rmi", f"{repository}:1")
+    image = f"{repository}@{digest}"
+    told = host.runtime.images([image, f"{repository}:none"])
+    assert (told[image]["exists"], told[image]["pullable"], told[image]["digest"]) == (False, True, digest)
+    assert told[f"{repository}:none"]["pullable"] is False
+    wanted = one(port, image=image)
+    host.do(support.slice_of("g", [wanted]), "prepare")
+    assert host.runtime.images([image])[image]["digest"] == digest
+    host.start(wanted)
+    assert host.live(wanted)["label"]["image"]["digest"] == digest
+    # The tag is moved: `always` sees it, `missing` does not.
+    docker("tag", IMAGE, f"{repository}:1")
+    docker("push", f"{repository}:1")
+    moved = host.runtime.images([IMAGE])[IMAGE]["id"]
+    docker("tag", BARE, f"{repository}:1")
+    by_tag = one(port, image=f"{repository}:1")
+    host.do(support.slice_of("g", [by_tag]), "prepare")
+    assert host.runtime.images([f"{repository}:1"])[f"{repository}:1"]["id"] != moved
+    by_tag["parts"][0]["pull"] = "always"
+    host.do(support.slice_of("g", [by_tag]), "prepare")
+    assert host.runtime.images([f"{repository}:1"])[f"{repository}:1"]["id"] == moved
 
 
 def test_what_the_engine_refuses_is_told_and_nothing_is_left(host: Host, port: int) -> None:

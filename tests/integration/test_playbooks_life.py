@@ -32,7 +32,7 @@ def router_command(site: Life) -> list[str]:
 
 
 @pytest.mark.floor
-def test_check_deploy_again_restart_remove(make_site: Make) -> None:
+def test_check_deploy_again_remove(make_site: Make) -> None:
     site = make_site()
     check = site.play("deploy", "--check", "--diff").ok()
     assert "+ [start] create g-prefill-0 on node" in check.out
@@ -48,18 +48,9 @@ def test_check_deploy_again_restart_remove(make_site: Make) -> None:
     again = site.play("deploy", "--diff").ok()
     assert again.changed == 0
     assert site.pids() == before
-    assert site.play("deploy", "--check").ok().changed == 0
-
-    site.play("restart", "--check", "--diff", pd_group="g").ok()
-    assert site.pids() == before
-    site.play("restart", pd_group="all").ok()
-    after = site.pids()
-    assert set(after) == ALL
-    assert not set(after.values()) & set(before.values())
-    assert site.record()["generation"] == 2
 
     assert site.play("remove", "--check", "--diff", pd_group="g").ok().changed > 0
-    assert site.pids() == after
+    assert site.pids() == before
     site.play("remove", pd_group="g").ok()
     assert site.pids() == {}
     assert [p for p in site.state.rglob("*") if p.is_file() and "g" in p.relative_to(site.state).parts] == []
@@ -68,17 +59,16 @@ def test_check_deploy_again_restart_remove(make_site: Make) -> None:
     assert "g: PENDING" in site.play("status").ok().out
 
 
-def test_the_real_router_before_stand_in_engines(make_site: Make) -> None:
+@pytest.mark.parametrize("membership", ["dynamic", "restart"])
+def test_the_real_router_before_stand_in_engines(make_site: Make, membership: str) -> None:
     if not REAL_ROUTER.exists():
         pytest.skip("no engine environment here: make demo-env")
-    site = make_site(router={"hosts": "node", "executable": str(REAL_ROUTER)})
-    site.group["roles"]["router"]["port"] = site.port
-    site.write()
+    site = make_site(router={"executable": str(REAL_ROUTER), "membership": membership})
     site.play("deploy").ok()
     assert site.ask()[0] == 200
     site.play("scale", pd_group="g", pd_decode=2).ok()
     status = site.play("status").ok().out
-    assert "dynamic membership, 3 peers, confirmed" in status
+    assert f"{membership} membership, 3 peers, confirmed" in status
     assert site.play("deploy").ok().changed == 0
 
 
@@ -127,11 +117,15 @@ def test_a_pending_edit_restarts_nothing_and_is_shown(make_site: Make) -> None:
     assert run.changed == 0
     assert "--max-model-len=4096 -> 8192" in run.out
     assert site.pids() == before
+    site.play("restart", "--check", "--diff", pd_group="g").ok()
+    assert site.pids() == before
     assert site.play("deploy", pd_fail_on_pending="true").refused().changed == 0
     assert "pending-no-growth" in site.play("scale", pd_group="g", pd_prefill=2).refused().out
     assert site.pids() == before
-    site.play("restart", pd_group="g").ok()
+    site.play("restart", pd_group="all").ok()
+    assert set(site.pids()) == ALL
     assert not set(site.pids().values()) & set(before.values())
+    assert site.record()["generation"] == 2
     assert "pending" not in site.play("status").ok().out
 
 
@@ -139,9 +133,7 @@ def test_a_pending_edit_restarts_nothing_and_is_shown(make_site: Make) -> None:
 
 
 def test_membership_restart_replaces_the_router_with_its_peers(make_site: Make) -> None:
-    site = make_site(router={"hosts": "node", "membership": "restart"})
-    site.group["roles"]["router"] |= {"port": site.port, "executable": str(ROOT / "tests/standin/vllm-router")}
-    site.write()
+    site = make_site(router={"membership": "restart"})
     site.play("deploy").ok()
     first = site.pids()
     assert router_command(site).count("--prefill") == 1

@@ -34,6 +34,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.spec import Grou
 from ansible_collections.inferops.pd.plugins.module_utils._core.template import GroupTemplate
 from ansible_collections.inferops.pd.plugins.module_utils._routers import dialect
 from ansible_collections.inferops.pd.plugins.module_utils._routers.reconcile import Outcome, Reconciler, Wanted
+from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 pytestmark = pytest.mark.integration
 
@@ -47,8 +48,11 @@ ROUTERS = {
     "vllm-ascend-mooncake": ("vllm_router", 1),
     "sglang-mooncake": ("sglang_router", 3),
     "sglang-nixl": ("sglang_router", 3),
+    "vllm-moriio": ("vllm_router", 1),
 }
-VENDORS = {"vllm-ascend-mooncake": "ascend"}
+VENDORS = {"vllm-ascend-mooncake": "ascend", "vllm-moriio": "amd"}
+# A user's own mode, as far as it can be run without its GPUs.
+(EXAMPLE,) = (m for m in load_modes([str(ROOT / "examples" / "modes")]).values() if m.name == "vllm-moriio")
 
 # -- what is rendered -------------------------------------------------------------------------------------------------------------
 
@@ -134,7 +138,7 @@ def fleet(mode: str, **changes: t.Any) -> Fleet:
     """One host for a whole group, everything of it on loopback."""
     lo = {"names": ["lo"], "address": "127.0.0.1", "rdma_devices": []}
     facts = {"gpus": 16, "vendor": VENDORS.get(mode, "nvidia"), "address": "127.0.0.1", "kv_interface": lo}
-    return Fleet(h1={**facts, **changes})
+    return Fleet(modes=[EXAMPLE], h1={**facts, **changes})
 
 
 def plan(mode: str, changes: dict[str, t.Any], router: dict[str, t.Any] | None = None, **facts: t.Any) -> Made:
@@ -205,7 +209,15 @@ def built(name: str) -> Path:
 
 # -- vLLM -------------------------------------------------------------------------------------------------------------------------
 
-VLLM_MODES = ("vllm-nixl", "vllm-mooncake", "vllm-ascend-mooncake")
+VLLM_MODES = ("vllm-nixl", "vllm-mooncake", "vllm-ascend-mooncake", "vllm-moriio")
+# The connector's class, or what the factory of a vLLM without the vendor's plugin says.
+CLASSES = {
+    "vllm-nixl": ("NixlConnector", "NixlPullConnector"),
+    "vllm-mooncake": ("MooncakeConnector",),
+    "vllm-ascend-mooncake": ("ValueError: Unsupported connector type: MooncakeHybridConnector",),
+    # Where the package msgpack is missing, it is not imported.
+    "vllm-moriio": ("MoRIIOConnector", "ModuleNotFoundError: No module named 'msgpack'"),
+}
 LEASES = {"a longer lease": 120}
 
 
@@ -220,12 +232,23 @@ def connector(line: Line) -> dict[str, t.Any]:
         return {**told, "name": "NixlConnector", "extra": extra}
     if line.mode == "vllm-mooncake":
         return {**told, "name": "MooncakeConnector"}
+    part = line.member["parts"][0]
+    if line.mode == "vllm-moriio":
+        ports = {"http_port": part["port"], **{f"{n}_port": part["ports"][n]["base"] for n in ("handshake", "notify")}}
+        fixed = {
+            "read_mode": "true",
+            "host_ip": "127.0.0.1",
+            "proxy_ip": "pd-router.internal",
+            "proxy_ping_port": 36367,
+        }
+        extra = {**fixed, **ports, "defer_timeout": LEASES.get(line.case, 60)}
+        return {**told, "name": "MoRIIOConnector", "extra": extra}
     sizes = {r: line.template.roles[r].sizes for r in ("prefill", "decode")}
     return {
         **told,
         # The model's config.json is not there, so the connector that serves every layout.
         "name": "MooncakeHybridConnector",
-        "port": line.member["parts"][0]["ports"]["kv_port"]["base"],
+        "port": part["ports"]["kv_port"]["base"],
         "extra": {r: {"tp_size": s.tensor, "dp_size": s.data} for r, s in sizes.items()},
     }
 
@@ -271,12 +294,7 @@ def test_vllm_reads_the_connector_that_the_recipe_means(vllm: tuple[list[Line], 
             assert answer["kv"]["name"] == answer["connector"] == "MultiConnector"
             continue
         assert answer["kv"] == connector(line), line.name
-        # A vendor's connectors come with its plugin; everything else must be one that this vLLM has.
-        known = {"vllm-nixl": ("NixlConnector", "NixlPullConnector"), "vllm-mooncake": ("MooncakeConnector",)}
-        if line.mode in known:
-            assert answer["connector"] in known[line.mode], line.name
-        else:
-            assert answer["connector"] == "ValueError: Unsupported connector type: MooncakeHybridConnector"
+        assert answer["connector"] in CLASSES[line.mode], line.name
 
 
 def test_vllm_would_say_what_is_wrong(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
@@ -403,6 +421,19 @@ def test_a_routers_parser_takes_every_rendered_line(package: str) -> None:
         check_policies(name, policy, case, answer, package)
 
 
+@pytest.mark.parametrize("package", ["vllm_router", "sglang_router"])
+def test_a_routers_parser_takes_every_option_that_a_mode_lists(package: str) -> None:
+    python = built(package.replace("_", "-")) / "bin" / "python"
+    told = {}
+    for mode in (m for m in ROUTERS if ROUTERS[m][0] == package):
+        recipe = t.cast("t.Any", plan(mode, {}).verdict).template.recipe
+        for tunable in (*recipe.tunables, *(each for m in recipe.memberships.values() for each in m.tunables)):
+            for value in tunable.options or [tunable.default, tunable.minimum]:
+                told[f"{tunable.flag}={value}"] = mode
+    lines = ask_parser([str(python), str(PARSERS / "router_lines.py"), package], [[flag] for flag in told], 60)["lines"]
+    assert not [(flag, answer["error"]) for flag, answer in zip(told, lines) if "error" in answer]
+
+
 def check_peers(name: str, policy: str, made: Made, answer: dict[str, t.Any]) -> None:
     peers = made.router["peers"] if policy == "restart" else []
     bootstraps = [(p["ports"].get("bootstrap") or {}).get("base") for p in peers]
@@ -526,12 +557,12 @@ class Started:
 
 
 @contextlib.contextmanager
-def started(mode: str, policy: str, folder: Path, **changes: t.Any) -> t.Iterator[Started]:
-    """The mode's router under a policy, its members stubs; the router must come up, and ends with the block."""
+def started(mode: str, policy: str, folder: Path, up: int = 200) -> t.Iterator[Started]:
+    """The mode's router under a policy, its members stubs; its health path must come to say `up`. It ends with the block."""
     package, words = ROUTERS[mode]
     venv = built(package.replace("_", "-"))
     low = block(16)
-    made = plan(mode, {}, {"membership": policy, "port": low, **changes}, ports=f"{low + 1}-{low + 15}")
+    made = plan(mode, {}, {"membership": policy, "port": low}, ports=f"{low + 1}-{low + 15}")
     part = made.part("demo-router-0")
     program = {1: [str(venv / "bin" / "vllm-router")], 3: [str(venv / "bin" / "python"), *part["argv"][1:3]]}[words]
     members = [m for m in made.plan["members"] if m["role"] != "router"]
@@ -548,7 +579,7 @@ def started(mode: str, policy: str, folder: Path, **changes: t.Any) -> t.Iterato
             env={"PATH": os.environ["PATH"], **part["env"]},
         )
     try:
-        wait_until_up(process, f"{url}{part['labels']['health']}", log)
+        wait_until_up(process, f"{url}{part['labels']['health']}", log, up)
         yield Started(made, url, stub)
     finally:
         process.kill()
@@ -562,14 +593,24 @@ def block(width: int) -> int:
     return next(p for p in ports if set(range(p, p + width)) <= set(ports))
 
 
-def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path, up: int) -> None:
     until = time.monotonic() + 40
     while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(OSError), DIRECT.open(url, timeout=2) as answer:
-            if answer.status == 200:
-                return
+        if status(url) == up:
+            return
         time.sleep(0.1)
     pytest.fail(f"the router did not come up (status {process.poll()}):\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def status(url: str) -> int:
+    """The HTTP status, 0 without an answer."""
+    try:
+        with DIRECT.open(url, timeout=2) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as exc:
+        return exc.code
+    except OSError:
+        return 0
 
 
 EACH_DYNAMIC = ["vllm-nixl", "vllm-ascend-mooncake", "sglang-mooncake"]
@@ -618,3 +659,10 @@ def test_a_real_router_starts_with_the_peers_of_its_command_line(mode: str, tmp_
             time.sleep(0.2)
         assert router.workers() == router.wanted()
         assert router.ask() == (200, str(router.port("demo-decode-0")))
+
+
+def test_a_real_router_starts_for_members_that_announce_themselves(tmp_path: Path) -> None:
+    """The example's router: it refuses its connector without the discovery address, and is not healthy before members have come."""
+    with started("vllm-moriio", "manual", tmp_path, up=503) as router:
+        assert router.workers() == set()
+        assert router.ask()[0] == 503

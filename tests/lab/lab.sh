@@ -11,7 +11,7 @@
 #   PD_LAB       where it lives (default ~/.cache/inferops-pd/lab-NET)
 #   PD_LAB_NET   the second byte of the management network (213), data is one more: two labs at once need two of them, two apart
 #
-# What is peculiar here comes from two things: a nested systemd needs cgroups of its own, and a machine may lack CAP_SYS_RESOURCE (see runc-clamp).
+# What is peculiar here comes from two things: a nested systemd needs cgroups of its own, and a machine may lack CAP_SYS_RESOURCE (see tests/docker).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,6 +21,8 @@ net=${PD_LAB_NET:-213}
 lab=${PD_LAB:-$cache/lab-$net}
 mgmt_bridge=pdm$net data_bridge=pdd$net chain=PDLAB$net
 mgmt=10.$net.0 data=10.$((net + 1)).0
+
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 say() { printf 'lab: %s\n' "$*" >&2; }
 fail() { say "error: $*" && exit 1; }
@@ -38,14 +40,13 @@ why_not() { # prints the first reason why this machine cannot have a lab; nothin
     unshare --mount --net bash -c 'mount -t tmpfs none /mnt && mkdir /mnt/u /mnt/w /mnt/r &&
         mount -t overlay none -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/r && ip link add pdl0 type veth peer name pdl1 && ip link add pdl2 type bridge' \
         >/dev/null 2>&1 || { echo "overlays of /, veth pairs or bridges cannot be made here" && return; }
-    command -v apt-get >/dev/null || missing | grep -q . && ! command -v apt-get >/dev/null && echo "it lacks $(missing | tr '\n' ' ')and has no apt-get"
-    return 0
+    if ! command -v apt-get >/dev/null && missing | grep -q .; then echo "it has no apt-get to install $(missing | tr '\n' ' ')"; fi
 }
 
 missing() { # the Debian packages of what is not there
     local pair
     for pair in systemd-nspawn:systemd-container sshd:openssh-server dockerd:docker.io ip:iproute2 iptables:iptables ping:iputils-ping sudo:sudo; do
-        PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+        command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
     done
     /usr/bin/python3 -c 'import requests' 2>/dev/null || echo python3-requests
 }
@@ -131,6 +132,12 @@ running() { # NUMBER
     pid=$(cat "$lab/h$1/pid" 2>/dev/null) && grep -qsz -- "--machine=pdlab$net-h$1" "/proc/$pid/cmdline"
 }
 
+alive() { # NUMBER: the same for one that is just being started, and is still another program
+    local state
+    state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$(cat "$lab/h$1/pid")/status" 2>/dev/null || true)
+    [ -n "$state" ] && [ "$state" != Z ]
+}
+
 make_root() { # NUMBER: an overlay of / and in it what makes it a host of its own
     local n=$1 here_root=$lab/h$1/root unit
     mkdir -p "$lab/h$n"/{tmp,docker,containerd,root}
@@ -173,7 +180,11 @@ make_root() { # NUMBER: an overlay of / and in it what makes it a host of its ow
     done
 
     mkdir -p etc/docker usr/local/sbin etc/systemd/system/docker.service.d
-    install -m 755 "$here/runc-clamp" "$here/nvidia-container-runtime-hook" usr/local/sbin/
+    install -m 755 "$clone/tests/docker/nvidia-container-runtime-hook" usr/local/sbin/
+    install -m 644 "$clone/tests/docker/runc_clamp.py" usr/local/lib/
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\nexec /usr/bin/python3 -IS /usr/local/lib/runc_clamp.py "$@"\n' >usr/local/sbin/runc-clamp
+    chmod 755 usr/local/sbin/runc-clamp
     cat >etc/docker/daemon.json <<JSON
 {"storage-driver": "overlay2", "ip-masq": false, "exec-opts": ["native.cgroupdriver=cgroupfs"], "default-runtime": "clamp",
  "runtimes": {"clamp": {"path": "/usr/local/sbin/runc-clamp"}, "nvidia": {"path": "/usr/local/sbin/runc-clamp"}}}
@@ -189,14 +200,15 @@ UNIT
 # A host's systemd must not share cgroups with another's: they would move each other's processes. Under our own, so that what limits us limits
 # the hosts.
 enter_cgroups() { # NAME
-    local controllers path folder file
+    local controllers path folder file unified=/sys/fs/cgroup/unified
+    [ ! -e /sys/fs/cgroup/cgroup.controllers ] || unified=/sys/fs/cgroup
     while IFS=: read -r _ controllers path; do
         if [ -n "$controllers" ]; then
             folder=/sys/fs/cgroup/${controllers#name=}
         else
-            folder=$(findmnt -n -o TARGET -t cgroup2 | head -n 1)
+            folder=$unified
         fi
-        [ -d "$folder" ] || continue
+        [ -e "$folder/cgroup.procs" ] || continue
         folder=$folder${path%/}/$1
         mkdir -p "$folder"
         echo "$folder" >>"$lab/cgroups"
@@ -255,11 +267,12 @@ ssh_options() {
     echo "-o UserKnownHostsFile=$lab/known_hosts -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
 }
 
-in_host() { # NUMBER COMMAND...
-    local n=$1
+in_host() { # NUMBER [COMMAND...]: a shell without one
+    local n=$1 input=()
     shift
+    [ $# = 0 ] || input=(-n)
     # shellcheck disable=SC2046
-    ssh -n $(ssh_options) -o ConnectTimeout=5 -o BatchMode=yes -i "$lab/key" "root@$mgmt.$((10 + n))" "$@"
+    ssh "${input[@]}" $(ssh_options) -o ConnectTimeout=5 -o BatchMode=yes -i "$lab/key" "root@$mgmt.$((10 + n))" "$@"
 }
 
 # --- commands ---------------------------------------------------------------------------------------------------------------------
@@ -290,7 +303,8 @@ up() { # N
     install_missing
     [ -e "$lab/key" ] || ssh-keygen -q -t ed25519 -N '' -C inferops-pd-lab -f "$lab/key"
     [ -e "$lab/host_key" ] || ssh-keygen -q -t ed25519 -N '' -C inferops-pd-lab -f "$lab/host_key"
-    [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID" "$lab/key" "$lab/share" "$(dirname "$lab")"
+    # Tests of the user who called us put files there, and use the key.
+    [ -z "${PD_LAB_FOR:-}" ] || chown "$PD_LAB_FOR" "$(dirname "$lab")" "$lab" "$lab/share" "$lab/key"
     make_network
     for n in $(seq "$wanted"); do
         if ! running "$n"; then
@@ -309,7 +323,7 @@ up() { # N
 wait_for_host() { # NUMBER
     local n=$1 end=$((SECONDS + 60))
     until in_host "$n" systemctl is-system-running --wait >/dev/null 2>"$lab/h$n/ssh.log"; do
-        running "$n" || fail "h$n did not boot: $(tail -n 3 "$lab/h$n/console.log")"
+        alive "$n" || fail "h$n did not boot: $(tail -n 3 "$lab/h$n/console.log")"
         # A host with a failed unit is up as well; which, its user sees.
         [ "$(in_host "$n" systemctl is-system-running 2>/dev/null || true)" != degraded ] || break
         [ $SECONDS -lt $end ] || fail "h$n does not answer by ssh after 60 s: $(tail -n 2 "$lab/h$n/ssh.log" "$lab/h$n/console.log")"
@@ -348,7 +362,7 @@ status() {
 
 # The machine's root makes the lab; whoever may become it without a password may as well.
 if [ "$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then
-    exec sudo -n --preserve-env=PATH HOME="$HOME" PD_CACHE="$cache" PD_LAB="$lab" PD_LAB_NET="$net" "$0" "$@"
+    exec sudo -n env PATH="$PATH" HOME="$HOME" PD_CACHE="$cache" PD_LAB="$lab" PD_LAB_NET="$net" PD_LAB_FOR="$(id -u):$(id -g)" "$0" "$@"
 fi
 
 case ${1:-} in

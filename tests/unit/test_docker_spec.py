@@ -22,12 +22,37 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import
 
 GOLDEN = Path(__file__).parent / "golden"
 GIB = 2**30
-LABEL = {"group": "g", "member": "g-prefill-0", "role": "prefill", "index": 0, "revision": "r1", "generation": 2, "port": 40000}
+LABEL = {
+    "group": "g",
+    "member": "g-prefill-0",
+    "role": "prefill",
+    "index": 0,
+    "revision": "r1",
+    "generation": 2,
+    "port": 40000,
+}
 # What the engines of real hosts say of themselves, as far as it matters (docker 28.2 with the NVIDIA toolkit, podman 5.4).
-NVIDIA_HOST = {"Runtimes": {"runc": {}, "nvidia": {}}, "DefaultRuntime": "runc", "LoggingDriver": "json-file", "MemTotal": 2048 * GIB}
-PODMAN = {"BuildahVersion": "1.39.3", "Runtimes": {"crun": {}}, "DefaultRuntime": "crun", "LoggingDriver": "", "MemTotal": 64 * GIB}
+NVIDIA_HOST = {
+    "Runtimes": {"runc": {}, "nvidia": {}},
+    "DefaultRuntime": "runc",
+    "LoggingDriver": "json-file",
+    "MemTotal": 2048 * GIB,
+}
+PODMAN = {
+    "BuildahVersion": "1.39.3",
+    "Runtimes": {"crun": {}},
+    "DefaultRuntime": "crun",
+    "LoggingDriver": "",
+    "MemTotal": 64 * GIB,
+}
 IB, NV = "/dev/infiniband", "/dev/nvidiactl"
-DAVINCI = {"/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc", "/usr/local/Ascend/driver/lib64", "/usr/local/bin/npu-smi"}
+DAVINCI = {
+    "/dev/davinci_manager",
+    "/dev/devmm_svm",
+    "/dev/hisi_hdc",
+    "/usr/local/Ascend/driver/lib64",
+    "/usr/local/bin/npu-smi",
+}
 
 
 def member(role: str = "prefill", **part: t.Any) -> dict[str, t.Any]:
@@ -66,14 +91,25 @@ CASES: dict[str, tuple[dict[str, t.Any], Traits]] = {
         host({**NVIDIA_HOST, "DefaultRuntime": "nvidia", "LoggingDriver": "journald"}, NV, IB),
     ),
     "nvidia": (member(gpus=["0", "GPU-8a56a4bc"]), host(NVIDIA_HOST, NV, IB)),
-    "nvidia-podman": (member(gpus=["0", "1"]), host({**PODMAN, "SecurityOptions": ["name=selinux,profile=default"]}, NV, IB)),
+    "nvidia-podman": (
+        member(gpus=["0", "1"]),
+        host({**PODMAN, "SecurityOptions": ["name=selinux,profile=default"]}, NV, IB),
+    ),
     "amd": (
         member(gpus=["2", "3"], ipc="host"),
-        Traits(log_driver="json-file", memory=512 * GIB, present=frozenset({"/dev/kfd"}), device_groups=(44, 110), vendor="amd"),
+        Traits(
+            log_driver="json-file",
+            memory=512 * GIB,
+            present=frozenset({"/dev/kfd"}),
+            device_groups=(44, 110),
+            vendor="amd",
+        ),
     ),
     "ascend": (
         member(
-            gpus=["0", "1"], mounts=["/scratch:/scratch", {"source": "cache", "target": "/cache", "mode": "ro"}], devices=["/dev/fuse"]
+            gpus=["0", "1"],
+            mounts=["/scratch:/scratch", {"source": "cache", "target": "/cache", "mode": "ro"}],
+            devices=["/dev/fuse"],
         ),
         host({"MemTotal": 512 * GIB, "LoggingDriver": "json-file"}, *DAVINCI),
     ),
@@ -182,14 +218,18 @@ def test_times_of_the_api() -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-@pytest.mark.parametrize(("command", "wanted"), [(["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["true"], 0)])
+@pytest.mark.parametrize(
+    ("command", "wanted"), [(["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["true"], 0)]
+)
 def test_the_start_script_ends_as_its_program_does(shell: str, command: list[str], wanted: int, tmp_path: Path) -> None:
     script = tmp_path / "start"
     script.write_text(docker_spec.render_start("m", "g", float(os.getpid()), 2).replace("/tmp/", f"{tmp_path}/"))
     assert subprocess.run([shell, str(script), *command], check=False, timeout=10).returncode == wanted
 
 
-def test_without_the_library_or_an_engine_it_is_said_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_or_an_engine_it_is_said_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_library(name: str) -> t.Any:
         raise ImportError(f"No module named {name!r}")
 

@@ -7,21 +7,24 @@ import shlex
 import typing as t
 
 import pytest
-from builders import ROUTER, Fleet, Made, catalogue, mode, spec
+from builders import ROOT, ROUTER, Fleet, Made, catalogue, codes, judge, mode, spec
 from unit.test_plan import golden
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import placeholders, validate
+from ansible_collections.inferops.pd.plugins.module_utils._core.catalogue import describe
 from ansible_collections.inferops.pd.plugins.module_utils._core.known import Known
+from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
+EXAMPLES = os.path.join(ROOT, "examples", "modes")
 MODES = load_modes()
 # Of every mode: two prefills on one host, one decode on another, the router on a third; three networks, the KV cache on its own.
 SPECS: dict[str, dict[str, t.Any]] = {
     "vllm-nixl": {"prefill": {"gpus": 4}, "decode": {"gpus": 8}},
     "vllm-mooncake": {"prefill": {"gpus": 4}, "decode": {"gpus": 8}, "kv_load_failure_policy": "recompute"},
     "sglang-mooncake": {
-        "prefill": {"args": ["--tp-size=4"]},
-        "decode": {"args": ["--tp-size=8", "--attn-dp-size=2"]},
+        "prefill": {"extra_args": ["--tp-size=4"]},
+        "decode": {"extra_args": ["--tp-size=8", "--attn-dp-size=2"]},
         "engine": {"executable": "/opt/sglang/bin/python", "args": ["--context-length=32768"]},
         "router": {"executable": "/opt/sglang/bin/python"},
     },
@@ -41,7 +44,12 @@ SPECS: dict[str, dict[str, t.Any]] = {
             "executable": ...,
             "args": [],
             "command": [
-                *("/opt/mine/serve.sh", "--role=${role}", "--listen=${member.address}:${port}", "--kv=${member.kv_address}:${ports.kv}"),
+                *(
+                    "/opt/mine/serve.sh",
+                    "--role=${role}",
+                    "--listen=${member.address}:${port}",
+                    "--kv=${member.kv_address}:${ports.kv}",
+                ),
                 *("--prefills=${peers.prefill}", "--decodes=${peers.decode}"),
             ],
         },
@@ -57,28 +65,32 @@ ON_ASCEND = {"vllm-ascend-mooncake"}
 EXECUTABLES = ["/opt/sglang/bin/python", ROUTER, "/opt/vllm/bin/vllm"]
 
 
-def fleet(name: str) -> Fleet:
+def fleet(name: str, modes: t.Sequence[Mode] = ()) -> Fleet:
     """Hosts whose KV interface has RDMA devices; an Ascend host's cards have ports of their own, which no interface shows."""
-    ascend = name in ON_ASCEND
-    rdma: list[str] = [] if ascend else ["mlx5_0:1", "mlx5_1:1"]
+    rdma: list[str] = [] if name in ON_ASCEND else ["mlx5_0:1", "mlx5_1:1"]
     hosts = {
         host: {
             "gpus": 8,
-            "vendor": "ascend" if ascend else "nvidia",
+            "vendor": next(iter({**MODES, **{m.name: m for m in modes}}[name].vendors), "nvidia"),
             "kv_interface": {"names": ["eth2"], "address": f"10.1.0.{number}", "rdma_devices": rdma},
             "executables": {path: {"exists": True, "version": None} for path in EXECUTABLES},
         }
         for number, host in enumerate(("gpu1", "gpu2"), 1)
     }
-    return Fleet(name="qwen3-32b", **hosts, edge={"executables": {path: {"exists": True} for path in EXECUTABLES}})
+    return Fleet(
+        name="qwen3-32b", modes=modes, **hosts, edge={"executables": {path: {"exists": True} for path in EXECUTABLES}}
+    )
 
 
-def plan_of(name: str, known: Known | None = None, **changes: t.Any) -> Made:
-    made = {**SPECS[name], **changes}
+def plan_of(name: str, modes: t.Sequence[Mode] = (), **changes: t.Any) -> Made:
+    made = {**SPECS.get(name, SPECS["vllm-nixl"]), **changes}
     for role, host, replicas in (("prefill", "gpu1", 2), ("decode", "gpu2", 1), ("router", "edge", 1)):
-        made[role] = {"hosts": host, **({"replicas": replicas} if role != "router" else {"port": 8000}), **made.get(role, {})}
-    # What this model is settles what would stay unverified, and nothing is left to say about the plan.
-    return fleet(name).plan(spec(mode=name, **made))
+        made[role] = {
+            "hosts": host,
+            **({"replicas": replicas} if role != "router" else {"port": 8000}),
+            **made.get(role, {}),
+        }
+    return fleet(name, modes).plan(spec(mode=name, **made))
 
 
 def text(made: Made) -> str:
@@ -122,7 +134,11 @@ def test_addresses_follow_the_kv_interface_and_the_group_is_told_apart_from_prox
     made = plan_of(name)
     for member in made.plan["members"]:
         env = member["parts"][0]["env"]
-        assert env["NO_PROXY"] == env["no_proxy"] == "localhost,127.0.0.1,10.0.0.1,10.0.0.2,10.0.0.3,10.1.0.1,10.1.0.2,10.1.0.3"
+        assert (
+            env["NO_PROXY"]
+            == env["no_proxy"]
+            == "localhost,127.0.0.1,10.0.0.1,10.0.0.2,10.0.0.3,10.1.0.1,10.1.0.2,10.1.0.3"
+        )
         if member["role"] == "router":
             continue
         own = {"vLLM": "VLLM_HOST_IP", "SGLang": "SGLANG_HOST_IP"}[str(MODES[name].backend)]
@@ -139,27 +155,83 @@ def test_custom_injects_nothing() -> None:
         assert set(part["env"]) <= {"CUDA_VISIBLE_DEVICES"}
         assert part["files"] == []
         assert part["argv"][0].startswith("/opt/mine/")
-        assert len(part["argv"]) == len(SPECS["custom"]["engine" if member["role"] != "router" else "router"]["command"])
+        assert len(part["argv"]) == len(
+            SPECS["custom"]["engine" if member["role"] != "router" else "router"]["command"]
+        )
     assert (made.router["policy"], made.router["step"]) == ("manual", "operator")
+
+
+# -- a mode of one's own: the example ------------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_a_users_own_mode_is_loaded_judged_and_planned() -> None:
+    modes = load_modes([EXAMPLES])
+    (own,) = (found for name, found in modes.items() if name not in MODES)
+    assert own.source == os.path.join(EXAMPLES, "vllm-moriio.yml")
+    assert codes(judge(spec(mode=own.name), own).findings.errors) == []
+    made = plan_of(own.name, [own])
+    assert not made.errors, made.findings.to_plain()
+    golden("mode-example-vllm-moriio", text(made))
+    for member in made.plan["members"]:
+        part = member["parts"][0]
+        for said in (*part["argv"], *part["env"].values()):
+            assert not placeholders.names(said), said
+
+
+def test_the_example_says_that_nobody_has_run_it() -> None:
+    with open(os.path.join(EXAMPLES, "vllm-moriio.yml"), encoding="utf-8") as handle:
+        assert "UNTESTED ON HARDWARE" in handle.read()
+    assert "untested on hardware" in load_modes([EXAMPLES])["vllm-moriio"].summary
+
+
+def test_the_example_is_offered_for_amd_gpus_and_not_for_others() -> None:
+    modes = load_modes([EXAMPLES])
+    told = describe(modes, "vLLM", ["amd"], None)
+    assert told["modes"]["vllm-moriio"]["available"]
+    assert told["preferred"] == "vllm-moriio"
+    assert not describe(modes, "vLLM", ["nvidia"], None)["modes"]["vllm-moriio"]["available"]
 
 
 # -- which connector -------------------------------------------------------------------------------------------------------------------
 
 STANDARD, HYBRID = "MooncakeConnectorV1", "MooncakeHybridConnector"
 # As the files of these families say it, cut down to what matters and what could mislead.
-QWEN3 = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": 64, "num_key_value_heads": 8}
+QWEN3 = {
+    "model_type": "qwen3",
+    "architectures": ["Qwen3ForCausalLM"],
+    "num_hidden_layers": 64,
+    "num_key_value_heads": 8,
+}
 GLM = {"model_type": "glm4_moe", "architectures": ["Glm4MoeForCausalLM"], "n_routed_experts": 160}
-DEEPSEEK_V31 = {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": 512, "n_routed_experts": 256}
+DEEPSEEK_V31 = {
+    "model_type": "deepseek_v3",
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "kv_lora_rank": 512,
+    "n_routed_experts": 256,
+}
 DEEPSEEK_V4 = {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4, 128]}
-GEMMA3 = {"model_type": "gemma3_text", "layer_types": ["sliding_attention"] * 5 + ["full_attention"], "sliding_window": 1024}
-LLAMA4 = {"model_type": "llama4_text", "layer_types": ["chunked_attention", "full_attention"], "attention_chunk_size": 8192}
+GEMMA3 = {
+    "model_type": "gemma3_text",
+    "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+    "sliding_window": 1024,
+}
+LLAMA4 = {
+    "model_type": "llama4_text",
+    "layer_types": ["chunked_attention", "full_attention"],
+    "attention_chunk_size": 8192,
+}
 QWEN3_NEXT = {
     "model_type": "qwen3_next",
     "linear_conv_kernel_dim": 4,
     "linear_key_head_dim": 128,
     "layer_types": ["linear_attention"] * 3 + ["full_attention"],
 }
-NEMOTRON_H = {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M-M*-M-", "mamba_num_heads": 128, "ssm_state_size": 128}
+NEMOTRON_H = {
+    "model_type": "nemotron_h",
+    "hybrid_override_pattern": "M-M-M*-M-",
+    "mamba_num_heads": 128,
+    "ssm_state_size": 128,
+}
 CONFIGS: dict[str, tuple[t.Any, str, str]] = {
     "Qwen3": (QWEN3, STANDARD, "standard"),
     "GLM": (GLM, STANDARD, "standard"),
@@ -182,7 +254,11 @@ CONFIGS: dict[str, tuple[t.Any, str, str]] = {
     "nested: hybrid": ({"model_type": "qwen3_5", "text_config": QWEN3_NEXT}, HYBRID, "hybrid"),
     "nested: another word for it": ({"llm_config": NEMOTRON_H}, HYBRID, "hybrid"),
     "nested twice": ({"thinker_config": {"text_config": QWEN3_NEXT}}, HYBRID, "hybrid"),
-    "nested: a vision tower says nothing": ({**QWEN3, "vision_config": {"layer_types": ["window"]}}, STANDARD, "standard"),
+    "nested: a vision tower says nothing": (
+        {**QWEN3, "vision_config": {"layer_types": ["window"]}},
+        STANDARD,
+        "standard",
+    ),
     "no config": (None, HYBRID, "unknown"),
     "an empty config": ({}, HYBRID, "unknown"),
     "a config that is none": (["Qwen3"], HYBRID, "unknown"),
@@ -230,7 +306,10 @@ def test_overrides_of_the_config_come_first(written: list[str]) -> None:
 def test_overrides_can_make_a_model_standard_and_reach_nested_configs() -> None:
     config = {"text_config": {**QWEN3, "layer_types": ["linear_attention"]}}
     assert variant(Known(model_config=config))[0] == HYBRID
-    assert variant(Known(model_config=config), '--hf-overrides={"text_config":{"layer_types":["full_attention"]}}')[0] == STANDARD
+    assert (
+        variant(Known(model_config=config), '--hf-overrides={"text_config":{"layer_types":["full_attention"]}}')[0]
+        == STANDARD
+    )
 
 
 def test_a_recorded_choice_stays_when_the_config_becomes_readable() -> None:
@@ -267,7 +346,11 @@ def test_the_choice_is_in_the_record_of_the_plan_and_the_next_plan_keeps_it() ->
     changes = SPECS["vllm-ascend-mooncake"]
     raw = spec(
         mode="vllm-ascend-mooncake",
-        **{**changes, "prefill": {"hosts": "gpu1", **changes["prefill"]}, "decode": {"hosts": "gpu2", **changes["decode"]}},
+        **{
+            **changes,
+            "prefill": {"hosts": "gpu1", **changes["prefill"]},
+            "decode": {"hosts": "gpu2", **changes["decode"]},
+        },
         router={"hosts": "edge", "port": 8000},
     )
     made = hosts.plan(raw)

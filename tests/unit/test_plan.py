@@ -964,3 +964,21 @@ def test_golden_replace():
 
 def test_golden_remove():
     golden("remove", example_deployed().plan(example(), "remove").text)
+
+
+def test_decode_is_started_anew_with_a_prefill_where_the_mode_says_so():
+    group = fleet()
+    wanted = two_hosts(mode="sglang-nixl")
+    group.deploy(wanted)
+    group.kill("demo-prefill-0")
+    made = group.plan(wanted)
+    assert made.errors == []
+    assert [member for _phase, do, member in made.steps() if do == "replace"] == ["demo-prefill-0", "demo-decode-0"]
+    assert "demo-prefill-0 comes back, and decode would keep what it knew of it" in made.text
+
+
+def test_a_decode_that_opens_no_port_of_its_band_is_not_waited_for_there():
+    made = fleet().plan(two_hosts(mode="vllm-ascend-mooncake"))
+    listening = {m["id"]: [p["name"] for p in m["probe"]["listening"]] for m in made.plan["members"]}
+    assert listening["demo-decode-0"] == ["http"]
+    assert "kv_port" in listening["demo-prefill-0"]

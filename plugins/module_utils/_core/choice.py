@@ -51,8 +51,21 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
     )
     for role in ENGINE_ROLES:
         _decide_role(role, choice.desired[role], situation, choice, findings)
+    _refresh(request, choice)
     _decide_router(situation, choice, findings)
     return choice
+
+
+def _refresh(request: Request, choice: Choice) -> None:
+    """A prefill that comes back leaves stale state with its peers in some engines: the mode says who is started anew with it. A router with
+    its peers on its command line is replaced by router_step.py."""
+    back = [m.id for m in choice.replace if m.role == "prefill"]
+    if not back or "decode" not in request.template.mode.refresh_with_prefill:
+        return
+    stale = [m for m in choice.keep if m.role == "decode"]
+    choice.refresh = {m.id: f"{', '.join(back)} comes back, and decode would keep what it knew of it" for m in stale}
+    choice.replace += stale
+    choice.keep = [m for m in choice.keep if m not in stale]
 
 
 def _desired(request: Request, situation: Situation, findings: Findings) -> dict[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from .engine import Engine
+from .mode import Mode
 from .observed import Host
 from .placement import Seat
 from .spec import Group
@@ -123,7 +124,7 @@ def build(
                 },
             }
         ],
-        "probe": _probe(group, engine, url, health, seat, role.role),
+        "probe": _probe(group, template.mode, engine, url, health, seat, role.role),
         "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
         "restart": dict(template.mode.restart),
         "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
@@ -136,10 +137,13 @@ def _gpu_mask(host: Host, seat: Seat) -> dict[str, str]:
     return {VISIBLE_DEVICES[v]: ",".join(seat.gpus) for v in sorted(vendors) if v in VISIBLE_DEVICES}
 
 
-def _probe(group: Group, engine: Engine | None, url: str, health: str, seat: Seat, role: str) -> dict[str, t.Any]:
+def _probe(
+    group: Group, mode: Mode, engine: Engine | None, url: str, health: str, seat: Seat, role: str
+) -> dict[str, t.Any]:
     """How the host tells that the member is ready: its health path, and the ports that it must itself be listening on."""
     listening = [{"name": "http", "port": seat.port}]
-    for name, band in seat.ports.items():
+    listens = {band.name for band in mode.bands if role in band.listen}
+    for name, band in ((n, b) for n, b in seat.ports.items() if n in listens):
         listening += [{"name": name, "port": band["base"] + i} for i in range(band["count"])]
     return {
         "url": url,

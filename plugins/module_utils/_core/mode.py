@@ -29,11 +29,13 @@ class Tunable:
 
 @dataclass(frozen=True)
 class Band:
-    """A contiguous run of ports that each member of `roles` gets: `width` is a number or the name of a size of the member."""
+    """A contiguous run of ports that each member of `roles` gets: `width` is a number or the name of a size of the member. Members of
+    the roles in `listen` are not ready before they listen on all of it."""
 
     name: str
     roles: tuple[str, ...]
     width: int | str
+    listen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,10 @@ def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> Mode:
         kv_lease=raw.get("kv_lease") or {},
         environment={scope: _env(v) for scope, v in (raw.get("environment") or {}).items()},
         files=tuple(raw.get("files") or ()),
-        bands=tuple(Band(name, _texts(v["roles"]), v["width"]) for name, v in (raw.get("bands") or {}).items()),
+        bands=tuple(
+            Band(name, _texts(v["roles"]), v["width"], _texts(v.get("listen", v["roles"])))
+            for name, v in (raw.get("bands") or {}).items()
+        ),
         interface_plane=raw.get("interface_plane", "data"),
         pairing=raw.get("pairing") or {},
         counters=raw.get("counters") or {},

@@ -75,7 +75,13 @@ def judge_hosts(flight: Preflight, findings: Findings) -> None:
         _image(flight, host, findings)
         _container_gpus(flight, host, findings)
         if look is None:
-            findings.error("preflight-silent", f"{name} gave no answer to the preflight.", f"Make it answer: ansible -m ping {name}", [], name)
+            findings.error(
+                "preflight-silent",
+                f"{name} gave no answer to the preflight.",
+                f"Make it answer: ansible -m ping {name}",
+                [],
+                name,
+            )
             flight.row("answers", name, "no", "yes", "error")
             continue
         _addresses(flight, name, look, findings)
@@ -86,7 +92,12 @@ def judge_hosts(flight: Preflight, findings: Findings) -> None:
         _gpus(flight, host, look, findings)
         _listeners(flight, host, findings)
         walls = look["firewall"]
-        flight.row("firewall", name, ", ".join(walls["active"]) or ("none" if walls["seen"] else "not visible to this user"), "lets the group through")
+        flight.row(
+            "firewall",
+            name,
+            ", ".join(walls["active"]) or ("none" if walls["seen"] else "not visible to this user"),
+            "lets the group through",
+        )
 
 
 # -- one host ---------------------------------------------------------------------------------------------------------------------------
@@ -132,7 +143,9 @@ def _image(flight: Preflight, host: Host, findings: Findings) -> None:
         if told.get("exists"):
             flight.row("image", host.name, f"{image}: {told.get('digest') or told.get('id')}")
         elif told.get("exists") is False and told.get("pullable"):
-            flight.row("image", host.name, f"{image}: not there, its registry gives it", "pulled before a change window")
+            flight.row(
+                "image", host.name, f"{image}: not there, its registry gives it", "pulled before a change window"
+            )
         elif told.get("exists") is False:
             findings.error(
                 "image-not-here",
@@ -161,7 +174,9 @@ def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
             host.name,
         )
     value = f"docker {engine.get('version') or ''}, default runtime {engine.get('default_runtime') or 'unknown'}"
-    flight.row("container engine", host.name, value, "gives GPUs to containers" if nvidia else "", "error" if bad else "ok")
+    flight.row(
+        "container engine", host.name, value, "gives GPUs to containers" if nvidia else "", "error" if bad else "ok"
+    )
 
 
 def _addresses(flight: Preflight, name: str, look: Mapping, findings: Findings) -> None:
@@ -189,7 +204,11 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
         findings.error(
             "port-not-free",
             f"{name}: port{'s' if len(busy) > 1 else ''} {', '.join(map(str, busy))} cannot be listened on"
-            + (f", {', '.join(holders)} does" if holders else ": a connection sits there, or a socket without a listener (see ss -tanp)")
+            + (
+                f", {', '.join(holders)} does"
+                if holders
+                else ": a connection sits there, or a socket without a listener (see ss -tanp)"
+            )
             + "; expected is free.",
             "End what holds it, or keep pd_port_range out of the kernel's range for clients.",
             [],
@@ -207,7 +226,9 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
     count = sum(len(ports) for ports in got["ports"].values())
     live = len([r for r in got["refused"] if r.get("live")])
     told = f"{count} listened on" + (f", {live} served by running members" if live else "")
-    flight.row("ports", name, told if not bad else f"{len(busy) + len(other)} not free", "all free", "error" if bad else "ok")
+    flight.row(
+        "ports", name, told if not bad else f"{len(busy) + len(other)} not free", "all free", "error" if bad else "ok"
+    )
 
 
 def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
@@ -215,7 +236,13 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
         return
     devices, rights = look["rdma"], look["rights"]
     containers = flight.request.group.runtime == "docker"
-    missing = "no /dev/infiniband/uverbs*" if not devices["verbs"] else "" if devices["open"] or containers else "not open to this user"
+    missing = (
+        "no /dev/infiniband/uverbs*"
+        if not devices["verbs"]
+        else ""
+        if devices["open"] or containers
+        else "not open to this user"
+    )
     if missing:
         findings.error(
             "rdma-unusable",
@@ -238,7 +265,13 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
                 host.name,
             )
         told = size(rights["memlock"]) if rights["memlock"] is not None else "unlimited"
-        flight.row("memlock", host.name, told + (", CAP_IPC_LOCK" if rights["ipc_lock"] else ""), "unlimited", "error" if limited else "ok")
+        flight.row(
+            "memlock",
+            host.name,
+            told + (", CAP_IPC_LOCK" if rights["ipc_lock"] else ""),
+            "unlimited",
+            "error" if limited else "ok",
+        )
     if "nvidia" in look["drivers"] and any(p["gpus"] for _m, p in flight.parts_on(host.name)):
         ways = [*devices["peermem"], *(["DMA-BUF"] if devices["dma_buf"] else [])]
         if not ways:
@@ -250,7 +283,9 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
                 [],
                 host.name,
             )
-        flight.row("GPU direct", host.name, ", ".join(ways) or "none", "nvidia_peermem or DMA-BUF", "ok" if ways else "warning")
+        flight.row(
+            "GPU direct", host.name, ", ".join(ways) or "none", "nvidia_peermem or DMA-BUF", "ok" if ways else "warning"
+        )
 
 
 def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) -> None:
@@ -272,7 +307,10 @@ def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) ->
                 [member["role"]],
                 name,
             )
-    found = {**look["proxies"]["environment"], **{f"{k} of the container engine": v for k, v in look["proxies"]["daemon"].items()}}
+    found = {
+        **look["proxies"]["environment"],
+        **{f"{k} of the container engine": v for k, v in look["proxies"]["daemon"].items()},
+    }
     if found or bad:
         told = ", ".join(f"{k} {v}" for k, v in sorted(found.items())) or "in the members' environment"
         flight.row("proxies", name, told, "not between members", "error" if bad else "ok")
@@ -345,7 +383,9 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
         return
     ids = {str(g.get("uuid") or g["id"]): str(g["id"]) for g in host.gpus}
     left = [
-        p for p in look["gpu_processes"] if ids.get(p["uuid"]) in wanted and not str(p["member"] or "").startswith(f"{group}-")
+        p
+        for p in look["gpu_processes"]
+        if ids.get(p["uuid"]) in wanted and not str(p["member"] or "").startswith(f"{group}-")
     ]
     for process in left:
         large = process["used_mib"] is None or process["used_mib"] > GPU_LEFT
@@ -360,16 +400,30 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
             [],
             host.name,
         )
-    worst = "ok" if not left else "error" if any((p["used_mib"] or GPU_LEFT + 1) > GPU_LEFT for p in left) else "warning"
-    flight.row("GPUs", host.name, f"{len(left)} processes on them" if left else f"{', '.join(sorted(wanted))} empty", "empty", worst)
+    worst = (
+        "ok" if not left else "error" if any((p["used_mib"] or GPU_LEFT + 1) > GPU_LEFT for p in left) else "warning"
+    )
+    flight.row(
+        "GPUs",
+        host.name,
+        f"{len(left)} processes on them" if left else f"{', '.join(sorted(wanted))} empty",
+        "empty",
+        worst,
+    )
 
 
 def _listeners(flight: Preflight, host: Host, findings: Findings) -> None:
     """Listeners in the range that are nobody's member: the plan goes around them, and they are worth a look."""
     known = {p for m in host.members for p in m.ports}
-    left = [u for port, u in sorted(host.used.items()) if host.port_low <= port <= host.port_high and port not in known and not u.get("member")]
+    left = [
+        u
+        for port, u in sorted(host.used.items())
+        if host.port_low <= port <= host.port_high and port not in known and not u.get("member")
+    ]
     if left:
-        told = ", ".join(f"{u['port']} ({u.get('command') or 'unknown'}, pid {u.get('pid') or 'unknown'})" for u in left[:6])
+        told = ", ".join(
+            f"{u['port']} ({u.get('command') or 'unknown'}, pid {u.get('pid') or 'unknown'})" for u in left[:6]
+        )
         findings.warning(
             "leftover-listeners",
             f"{host.name}: {len(left)} ports of {host.port_low}-{host.port_high} are listened on by what is no member: {told}; expected is none.",
@@ -430,7 +484,14 @@ def table(rows: t.Sequence[Row]) -> list[str]:
     for (check, value, expected, verdict), hosts in sorted(merged.items(), key=lambda item: order[item[0][0]]):
         names = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
         mark = verdict.partition(" ")[0]
-        lines.append((mark if mark == "ok" else mark.upper(), check, names, value + (f" (expected: {expected})" if expected else "")))
+        lines.append(
+            (
+                mark if mark == "ok" else mark.upper(),
+                check,
+                names,
+                value + (f" (expected: {expected})" if expected else ""),
+            )
+        )
     widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
     return ["  ".join([*(cell.ljust(w) for cell, w in zip(line, widths)), line[3]]).rstrip() for line in lines]
 

@@ -41,22 +41,36 @@ def _reached(flight: Preflight, findings: Findings) -> None:
             if not failed:
                 flight.row("reached", way, f"{told['tried']} of {told['tried']} ports")
                 continue
-            ports = sorted({f["port"] for f in failed})
+            high = set(((flight.looks.get(peer) or {}).get("listening") or {}).get("random", {}).values())
+            ports = sorted({f["port"] for f in failed} - high)
+            missed = ", ".join(
+                [*([_spans(ports)] if ports else []), *(["a high port"] if high & {f["port"] for f in failed} else [])]
+            )
             why = "; ".join(dict.fromkeys(f"{f['address']}: {f['why']}" for f in failed))
             all_of = "none" if len(failed) == told["tried"] else f"{told['tried'] - len(failed)}"
             findings.error(
                 "peer-unreachable",
-                f"{name} reaches {all_of} of {told['tried']} ports of {peer}, expected are all ({why}; not reached: {_spans(ports)}).",
+                f"{name} reaches {all_of} of {told['tried']} ports of {peer}, expected are all ({why}; not reached: {missed}).",
                 _opening(flight, name, peer),
                 [],
                 peer,
             )
             flight.row("reached", way, f"{told['tried'] - len(failed)} of {told['tried']} ports", "all", "error")
-        silent = [p for p in flight.tour["hosts"][name]["peers"] if p not in peers and name in flight.looks and p in flight.looks]
+        silent = [
+            p
+            for p in flight.tour["hosts"][name]["peers"]
+            if p not in peers and name in flight.looks and p in flight.looks
+        ]
         for peer in silent if name not in flight.reaches else ():
             flight.row("reached", f"{name} to {peer}", "not tried", "all", "error")
         if name in flight.looks and name not in flight.reaches and flight.tour["hosts"][name]["peers"]:
-            findings.error("preflight-silent", f"{name} did not try its peers.", f"Make it answer: ansible -m ping {name}", [], name)
+            findings.error(
+                "preflight-silent",
+                f"{name} did not try its peers.",
+                f"Make it answer: ansible -m ping {name}",
+                [],
+                name,
+            )
 
 
 def _opening(flight: Preflight, name: str, peer: str) -> str:
@@ -87,7 +101,7 @@ def rule(kind: str, source: str) -> str:
 
 
 def _spans(ports: t.Sequence[int]) -> str:
-    """40000-40003, 40010; ports of the high range, which differ from run to run, as well."""
+    """40000-40003, 40010"""
     spans: list[list[int]] = []
     for port in ports:
         if spans and port == spans[-1][1] + 1:
@@ -122,7 +136,9 @@ def _mtu(flight: Preflight, findings: Findings) -> None:
             findings.error(
                 "mtu-path",
                 f"{name}: packets of {path['mtu']} bytes do not get through to {path['peer']} ({path['address']}), though both interfaces have that MTU and"
-                " small ones do" + (f"; the way takes {path['limit']}" if path.get("limit") else "") + ". Transfers would stall.",
+                " small ones do"
+                + (f"; the way takes {path['limit']}" if path.get("limit") else "")
+                + ". Transfers would stall.",
                 "Raise the MTU of the switches between them, or lower it on both interfaces.",
                 [],
                 name,
@@ -136,7 +152,11 @@ def _mtu(flight: Preflight, findings: Findings) -> None:
 def _speed(flight: Preflight, findings: Findings) -> None:
     token = bytes_of_token(flight)
     if token:
-        flight.row("KV cache", flight.request.group.name, f"{kv_size.told(token)} a token, {size(token * PROMPT)} for {PROMPT} tokens")
+        flight.row(
+            "KV cache",
+            flight.request.group.name,
+            f"{kv_size.told(token)} a token, {size(token * PROMPT)} for {PROMPT} tokens",
+        )
     for name, reach in flight.reaches.items():
         for told in reach.get("measured") or ():
             peer = told["peer"]
@@ -150,10 +170,18 @@ def _speed(flight: Preflight, findings: Findings) -> None:
                         [],
                         name,
                     )
-                flight.row("bandwidth", way, f"not measured: {told.get('why')}", "", "error" if told.get("stalled") else "ok")
+                flight.row(
+                    "bandwidth",
+                    way,
+                    f"not measured: {told.get('why')}",
+                    "",
+                    "error" if told.get("stalled") else "unverified",
+                )
                 continue
             got = told["bytes"] * 8 / told["seconds"] / 1e6
-            links = [s for n in (name, peer) for s in [(flight.hosts[n].facts.get("kv_interface") or {}).get("speed")] if s]
+            links = [
+                s for n in (name, peer) for s in [(flight.hosts[n].facts.get("kv_interface") or {}).get("speed")] if s
+            ]
             link = min(links) if len(links) == 2 else None
             verdict = _slow(flight, way, name, got, link, token, findings)
             took = f", {PROMPT} tokens in {kv_size.seconds(token, PROMPT, got):.2g} s" if token else ""
@@ -215,7 +243,11 @@ def _clocks(flight: Preflight, findings: Findings) -> None:
     """Between hosts by what they tell each other, to the controller as far as a call can tell."""
     for name, reach in flight.reaches.items():
         worst = max(
-            ((abs(p["clock"]) - p["within"], peer, p["clock"]) for peer, p in (reach.get("peers") or {}).items() if p.get("clock") is not None),
+            (
+                (abs(p["clock"]) - p["within"], peer, p["clock"])
+                for peer, p in (reach.get("peers") or {}).items()
+                if p.get("clock") is not None
+            ),
             default=None,
         )
         if worst is None:
@@ -229,7 +261,13 @@ def _clocks(flight: Preflight, findings: Findings) -> None:
                 [],
                 name,
             )
-        flight.row("clock", name, f"{worst[2]:+.1f} s to {worst[1]}" if far else f"within {CLOCK:g} s of its peers", f"{CLOCK:g} s", "warning" if far else "ok")
+        flight.row(
+            "clock",
+            name,
+            f"{worst[2]:+.1f} s to {worst[1]}" if far else f"within {CLOCK:g} s of its peers",
+            f"{CLOCK:g} s",
+            "warning" if far else "ok",
+        )
     for name, (before, after) in flight.clocks.items():
         now = (flight.looks.get(name) or {}).get("time")
         off = min(now - before, 0) or max(now - after, 0) if now else 0
@@ -270,7 +308,12 @@ def _gid(flight: Preflight, engines: t.Sequence[str], findings: Findings) -> Non
     indexes: dict[str, list[str]] = {}
     for name in engines:
         kv = flight.hosts[name].facts.get("kv_interface") or {}
-        ports = [p for i in flight.hosts[name].facts.get("interfaces") or () if i["name"] in (kv.get("names") or ()) for p in i.get("rdma_ports") or ()]
+        ports = [
+            p
+            for i in flight.hosts[name].facts.get("interfaces") or ()
+            if i["name"] in (kv.get("names") or ())
+            for p in i.get("rdma_ports") or ()
+        ]
         if any(p["link_layer"] == "Ethernet" for p in ports):
             indexes.setdefault(str(kv.get("gid_index")), []).append(name)
     missing = indexes.get("None") or []

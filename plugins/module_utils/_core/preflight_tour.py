@@ -7,8 +7,10 @@ controller; what the listeners got is put in when it is known."""
 
 from __future__ import annotations
 
+import re
 import typing as t
 
+from .mode import Mode
 from .observed import Host
 from .spec import ENGINE_ROLES
 
@@ -17,9 +19,17 @@ MAX_PAIRS = 16
 OTHER = {"prefill": "decode", "decode": "prefill"}
 
 
-def make(plan: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], max_pairs: int = MAX_PAIRS) -> dict[str, t.Any]:
-    """{hosts: {name: part}, pairs, left_out}. A part is what one host listens on, and whom it tries."""
-    roles, places = _places(plan)
+def announced(mode: Mode) -> set[str]:
+    """The bands that a router tells of, with the members' URLs: their peers go there by the address of HTTP, not by the KV interface's."""
+    tokens = [token for m in (mode.router.memberships.values() if mode.router else ()) for some in m.peers.values() for token in some]
+    return {match[1] for token in tokens for match in re.finditer(r"peer\.ports\.(\w+)", token)}
+
+
+def make(
+    plan: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], told: t.Collection[str] = (), max_pairs: int = MAX_PAIRS
+) -> dict[str, t.Any]:
+    """{hosts: {name: part}, pairs, left_out}. A part is what one host listens on, and whom it tries; `told` are the bands of `announced`."""
+    roles, places = _places(plan, told)
     parts: dict[str, dict[str, t.Any]] = {}
     for name, mine in roles.items():
         host = hosts[name]
@@ -28,7 +38,7 @@ def make(plan: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], max_pairs: in
             "name": name,
             "roles": sorted(mine),
             "addresses": sorted(_addresses(host)),
-            "ports": {a: sorted(p for p, _role in ports) for a, ports in places[name].items()},
+            "ports": {address: sorted(ports) for address, ports in places[name].items()},
             "high": [a for a in dict.fromkeys((host.kv_address, host.address)) if a] if engines else [],
             "peers": _peers(name, roles),
             "served": sorted(p for m in host.members if m.group == plan["group"] and m.alive for p in m.ports),
@@ -48,28 +58,28 @@ def _addresses(host: Host) -> set[str]:
 
 
 def _places(
-    plan: t.Mapping[str, t.Any],
-) -> tuple[dict[str, set[str]], dict[str, dict[str, set[tuple[int, str]]]]]:
-    """The roles of each host, and the ports that its members listen on, by address. Bands are reached by both addresses: a peer is told
-    the one of the KV interface, a router the other."""
+    plan: t.Mapping[str, t.Any], told: t.Collection[str]
+) -> tuple[dict[str, set[str]], dict[str, dict[str, set[int]]]]:
+    """The roles of each host, and the ports on which its members are reached, by address."""
     roles: dict[str, set[str]] = {}
-    places: dict[str, dict[str, set[tuple[int, str]]]] = {}
+    places: dict[str, dict[str, set[int]]] = {}
     for member in plan["members"]:
+        http, kv = member["address"], member.get("kv_address") or member["address"]
         for part in member["parts"]:
-            name = part["host"]
-            roles.setdefault(name, set()).add(member["role"])
-            mine = places.setdefault(name, {})
-            bands = {b["base"] + i for b in part["ports"].values() for i in range(b["count"])}
-            for address in dict.fromkeys((member["address"], member.get("kv_address"))):
-                if address:
-                    wanted = bands | ({part["port"]} if address == member["address"] else set())
-                    mine.setdefault(address, set()).update((port, member["role"]) for port in wanted)
+            roles.setdefault(part["host"], set()).add(member["role"])
+            mine = places.setdefault(part["host"], {})
+            mine.setdefault(http, set()).add(part["port"])
+            for name, band in part["ports"].items():
+                for address in {kv, http} if name in told else {kv}:
+                    mine.setdefault(address, set()).update(range(band["base"], band["base"] + band["count"]))
     return roles, places
 
 
 def _peers(name: str, roles: t.Mapping[str, set[str]]) -> list[str]:
     """The hosts that members of this host connect to: a prefill's are those of decode, and the other way round; a router's are all."""
-    wanted = {OTHER[role] for role in roles[name] if role in OTHER} | (set(ENGINE_ROLES) if "router" in roles[name] else set())
+    wanted = {OTHER[role] for role in roles[name] if role in OTHER} | (
+        set(ENGINE_ROLES) if "router" in roles[name] else set()
+    )
     return [other for other, theirs in roles.items() if other != name and theirs & wanted]
 
 
@@ -90,7 +100,9 @@ def _pairs(roles: t.Mapping[str, set[str]]) -> list[list[str]]:
 # -- when all listen --------------------------------------------------------------------------------------------------------------------
 
 
-def attempts(tour: t.Mapping[str, t.Any], name: str, listening: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+def attempts(
+    tour: t.Mapping[str, t.Any], name: str, listening: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> dict[str, t.Any]:
     """What host `name` tries, given what each host's listener got, see `mark_live`."""
     hosts = tour["hosts"]
     mine = tour["hosts"][name]
@@ -106,25 +118,36 @@ def attempts(tour: t.Mapping[str, t.Any], name: str, listening: t.Mapping[str, t
         places = []
         for address, port in got["random"].items():
             if pair:
-                places.append(_place(address, [port], True, here))
+                places.append(_place(address, [port], True, here, there))
         for address, ports in tour["hosts"][peer]["ports"].items():
             if not pair and address != there["address"]:
                 continue
             bound = set(got["ports"].get(address) or ())
             live = {r["port"] for r in got["refused"] if r["address"] == address and r.get("live")}
-            places += [_place(address, sorted(bound & set(ports)), True, here), _place(address, sorted(live & set(ports)), False, here)]
+            places += [
+                _place(address, sorted(bound & set(ports)), True, here, there),
+                _place(address, sorted(live & set(ports)), False, here, there),
+            ]
         paths = []
         if pair and here["kv_address"] and there["kv_address"] and here["mtu"] and there["mtu"]:
-            paths = [{"address": there["kv_address"], "mtu": min(here["mtu"], there["mtu"]), "source": here["kv_address"]}]
+            paths = [
+                {"address": there["kv_address"], "mtu": min(here["mtu"], there["mtu"]), "source": here["kv_address"]}
+            ]
         connect.append({"name": peer, "places": [p for p in places if p["ports"]], "paths": paths})
         tell += [{"address": a, "port": p} for a, p in list(got["random"].items())[:1]]
     return {"name": name, "connect": connect, "measure": _measures(tour, name, listening), "tell": tell}
 
 
-def _place(address: str, ports: list[int], ours: bool, here: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    # From the KV interface to the KV interface, as the engines do it, where both are of one family.
-    source = here["kv_address"] if here["kv_address"] and address not in (here["address"],) else None
-    return {"address": address, "ports": ports, "ours": ours, "source": source if ours else None}
+def _place(
+    address: str, ports: list[int], ours: bool, here: t.Mapping[str, t.Any], there: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    # From KV interface to KV interface, as the engines do it: a route may lead there by another one.
+    return {
+        "address": address,
+        "ports": ports,
+        "ours": ours,
+        "source": here["kv_address"] if address == there["kv_address"] else None,
+    }
 
 
 def _measures(

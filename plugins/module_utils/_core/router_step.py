@@ -39,7 +39,8 @@ def router_step(
         return {
             **base,
             "step": "operator" if changed else "none",
-            "why": "peers are the operator's to set: the router runs a command of your own",
+            "why": "peers are the operator's to set: "
+            + ("the router runs a command of your own" if template.membership is None else "the membership is manual"),
         }
     registered = (kept.live.get("registered") if kept else None) if kept is not None else []
     wanted = {p["url"]: p for p in peers}

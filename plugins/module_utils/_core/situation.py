@@ -88,5 +88,7 @@ class Choice:
     leave: list[tuple[Member, str]] = field(default_factory=list)
     replace: list[Member] = field(default_factory=list)
     create: list[tuple[str, int, str]] = field(default_factory=list)
+    # Members that run and are replaced all the same, with why (mode: refresh_with_prefill).
+    refresh: dict[str, str] = field(default_factory=dict)
     desired: dict[str, int] = field(default_factory=dict)
     pending: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from .member import member_id
+from .observed import Member
 from .situation import Choice, Request, Situation
 from .spec import ENGINE_ROLES
 
@@ -77,7 +78,7 @@ def _start(request: Request, choice: Choice, members: list[dict[str, t.Any]]) ->
     """Engines that come, and those that come up by themselves."""
     hosts = {m["id"]: m["parts"][0]["host"] for m in members}
     steps = [
-        _step("start", "replace", f"it is down: {m.live.get('why') or m.state}", m.id, hosts[m.id])
+        _step("start", "replace", choice.refresh.get(m.id) or _down(m), m.id, hosts[m.id])
         for m in choice.replace
         if m.role != "router" and m.id in hosts
     ]
@@ -88,6 +89,10 @@ def _start(request: Request, choice: Choice, members: list[dict[str, t.Any]]) ->
         for m in choice.keep
         if not m.ready
     ]
+
+
+def _down(member: Member) -> str:
+    return f"it is down: {member.live.get('why') or member.state}"
 
 
 def _router(request: Request, choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:

@@ -34,7 +34,7 @@ PAIRS = ("netkit", "veth")
 _TYPES = {512: "ppp", 768: "ipip", 769: "ip6tnl", 776: "sit", 778: "gre", 823: "ip6gre"}
 # What drivers call themselves in answer to SIOCETHTOOL, where they are no device's.
 _DRIVERS = {
-    "802.1Q VLAN Support": "vlan", "bonding": "bond", "bridge": "bridge", "dummy": "dummy", "ip6_tunnel": "ip6tnl", "ipvlan": "ipvlan",
+    "802.1Q VLAN Support": "vlan", "bonding": "bond", "bridge": "bridge", "dummy": "dummy", "ifb": "ifb", "ip6_tunnel": "ip6tnl", "ipvlan": "ipvlan",
     "macvlan": "macvlan", "openvswitch": "openvswitch", "team": "team", "tun": "tun", "veth": "veth", "vxlan": "vxlan", "wireguard": "wireguard",
 }  # fmt: skip
 

@@ -20,11 +20,11 @@ import typing as t
 from .._core.errors import PdError
 from .._probes import logs
 from . import docker_images, docker_spec, gone, script
-from .docker_api import LOOK_DEADLINE, Api, Failed, Unreachable
+from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
 from .docker_spec import LABEL, Container, Traits
 from .errors import HostError
-from .protocol import Live
+from .protocol import Availability, Live
 from .state import State, make_dirs, remove_tree, write
 
 REMOVE_WAIT = 30.0
@@ -33,8 +33,17 @@ KEPT_LINES = 4000
 _STATES = {"running": "running", "paused": "running", "restarting": "restarting"}
 _MODEL_FILES = ("config.json", "params.json")
 _DRIVER_HINT = (
-    "Install the NVIDIA Container Toolkit on the host, then: nvidia-ctk runtime configure --runtime=docker; systemctl restart docker."
+    "Install the NVIDIA Container Toolkit on the host, then: nvidia-ctk runtime configure --runtime=docker,"
+    " and restart the container engine."
 )
+
+
+class DockerAvailability(Availability):
+    """`nvidia` is whether containers can get NVIDIA GPUs."""
+
+    version: str | None
+    default_runtime: str | None
+    nvidia: bool
 
 
 class Docker:
@@ -51,12 +60,18 @@ class Docker:
 
     # -- is it there ---------------------------------------------------------------------------------------------------------------
 
-    def available(self) -> dict[str, t.Any]:
-        told: dict[str, t.Any] = {"version": None, "default_runtime": None, "nvidia": False}
+    def available(self) -> DockerAvailability:
         try:
             info = self._info()
         except HostError as exc:
-            return {"available": False, "why": exc.reason, "hint": exc.hint, **told}
+            return {
+                "available": False,
+                "why": exc.reason,
+                "hint": exc.hint,
+                "version": None,
+                "default_runtime": None,
+                "nvidia": False,
+            }
         return {
             "available": True,
             "why": "",
@@ -86,7 +101,7 @@ class Docker:
         files = {label["member"]: label for label in self.state.labels() if label.get("runtime") == self.name}
         try:
             listed = self._listed()
-        except Unreachable:
+        except UnreachableError:
             if files:
                 raise
             return []
@@ -112,7 +127,7 @@ class Docker:
                 "dict[str, t.Any]",
                 self.api.call(f"Looking at container {name}", lambda c: c.inspect_container(name), LOOK_DEADLINE),
             )
-        except Failed as exc:
+        except CallError as exc:
             if exc.status == 404:
                 return None
             raise
@@ -206,9 +221,7 @@ class Docker:
             docker_images.ensure(self.api, image, policy)
         return []
 
-    def create(
-        self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]
-    ) -> list[str]:
+    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
         part, name, group = member["parts"][0], member["id"], label["group"]
         missing = sorted(set(part.get("secrets") or ()) - set(secrets))
         if missing:
@@ -246,7 +259,7 @@ class Docker:
         part, name = member["parts"][0], member["id"]
         directory = self.state.member_dir(label["group"], name)
         user = str((found.get("Config") or {}).get("User") or "")
-        bound = tuple([*_models(part), *_write_files(directory, name, part.get("files") or (), user)])
+        bound = (*_models(part), *_write_files(directory, part.get("files") or (), user))
         start = os.path.join(directory, "start")
         grace = float((member.get("stop") or {}).get("grace") or 30)
         write(start, docker_spec.render_start(name, label["group"], float(label.get("created") or 0), grace), 0o755)
@@ -258,7 +271,7 @@ class Docker:
         container = Container(image, label, self.state.root, start, env, bound)
         try:
             self._run(member, container)
-        except Failed as exc:
+        except CallError as exc:
             if not re.search(r"/bin/sh\"?: (stat /bin/sh: )?no such file", exc.said):
                 raise
             self._discard(name)
@@ -281,14 +294,14 @@ class Docker:
 
         try:
             create()
-        except Failed as exc:
+        except CallError as exc:
             if exc.status != NAME_TAKEN and "already in use" not in exc.said:
                 raise
             self._make_room(name)
             create()
         try:
             self.api.call(f"Starting container {name}", lambda c: c.start(name), hint=hint, member=name)
-        except Failed as exc:
+        except CallError as exc:
             if "could not select device driver" in exc.said or "unknown or invalid runtime" in exc.said.lower():
                 raise HostError(f"Starting container {name}", exc.said, _DRIVER_HINT, name) from exc
             raise
@@ -348,7 +361,7 @@ class Docker:
                 hint="Its processes wait for a device or a file system (state D in ps): its GPUs are not free before they end.",
                 member=name,
             )
-        except Failed as exc:
+        except CallError as exc:
             if exc.status not in (304, 404):
                 raise
 
@@ -357,8 +370,10 @@ class Docker:
         deadline = time.monotonic() + REMOVE_WAIT
         while True:
             try:
-                self.api.call(f"Removing container {name}", lambda c: c.remove_container(name, v=True, force=True), member=name)
-            except Failed as exc:
+                self.api.call(
+                    f"Removing container {name}", lambda c: c.remove_container(name, v=True, force=True), member=name
+                )
+            except CallError as exc:
                 if exc.status == 404:
                     return
                 if exc.status != 409 or time.monotonic() > deadline:
@@ -414,7 +429,9 @@ def _end_of(state: t.Mapping[str, t.Any]) -> str:
     if code == 0:
         return "ended with status 0: it was stopped (docker stop, or the container engine went down)" + _said(state)
     if code > 128:
-        return f"was ended by signal {code - 128}" + (" (out of memory? see dmesg)" if code == 137 else "") + _said(state)
+        return (
+            f"was ended by signal {code - 128}" + (" (out of memory? see dmesg)" if code == 137 else "") + _said(state)
+        )
     return f"exited with status {code}" + _said(state)
 
 
@@ -485,9 +502,7 @@ def _models(part: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     return [(source, target) for target, source in found.items()]
 
 
-def _write_files(
-    directory: str, name: str, files: t.Iterable[t.Mapping[str, t.Any]], user: str
-) -> t.Iterator[tuple[str, str]]:
+def _write_files(directory: str, files: t.Iterable[t.Mapping[str, t.Any]], user: str) -> t.Iterator[tuple[str, str]]:
     """(source, target) of a member's files: those of the host where they are, those with content written beside its label."""
     for number, file in enumerate(files):
         target = os.path.normpath(file["path"])

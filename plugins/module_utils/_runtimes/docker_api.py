@@ -20,7 +20,7 @@ DEADLINE = 120
 LOOK_DEADLINE = 10
 
 
-class Failed(HostError):
+class CallError(HostError):
     """The engine refused a call. `status` is that of HTTP, `said` its words."""
 
     def __init__(self, doing: str, status: int, said: str, hint: str = "", member: str | None = None) -> None:
@@ -28,7 +28,7 @@ class Failed(HostError):
         self.status, self.said = status, said
 
 
-class Unreachable(HostError):
+class UnreachableError(HostError):
     """There is no client library, or no engine that answers."""
 
 
@@ -46,7 +46,7 @@ class Api:
         return self.url[len("unix://") :] if self.url.startswith("unix://") else None
 
     def client(self) -> t.Any:
-        """A docker.APIClient. Raises Unreachable."""
+        """A docker.APIClient. Raises UnreachableError."""
         with self._connecting:
             if self._client is None:
                 self._client = self._connect()
@@ -54,22 +54,22 @@ class Api:
 
     def _connect(self) -> t.Any:
         if self.path and not os.path.exists(self.path):
-            raise Unreachable(
+            raise UnreachableError(
                 f"Asking the container engine at {self.url}",
                 f"there is no {self.path}",
                 "Start it (systemctl start docker), or set pd_docker_host to where it listens.",
             )
         library = self._library()
         try:
-            return library.APIClient(base_url=self.url, version="auto", timeout=LOOK_DEADLINE, max_pool_size=32)
-        except Exception as exc:  # noqa: BLE001  the library lets through what requests, urllib3 and json raise
+            return library.APIClient(base_url=self.url, version="auto", timeout=LOOK_DEADLINE, max_pool_size=1)
+        except Exception as exc:  # the library lets through what requests, urllib3 and json raise
             raise self._unreachable(exc) from exc
 
     def _library(self) -> t.Any:
         try:
             return importlib.import_module("docker.api.client")
         except ImportError as exc:
-            raise Unreachable(
+            raise UnreachableError(
                 "Looking for the Python library docker",
                 f"{sys.executable} cannot import it ({exc})",
                 f"Install it on the host: apt-get install python3-docker, or {sys.executable} -m pip install docker.",
@@ -83,7 +83,7 @@ class Api:
         hint: str = "",
         member: str | None = None,
     ) -> t.Any:
-        """Call the engine: `what` gets the client. Raises Failed or Unreachable."""
+        """Call the engine: `what` gets the client. Raises CallError or UnreachableError."""
         client = self.client()
         errors = importlib.import_module("docker.errors")
         client.timeout = deadline
@@ -91,25 +91,28 @@ class Api:
             return what(client)
         except errors.APIError as exc:
             said = str(exc.explanation or exc).strip() or "no reason was given"
-            raise Failed(doing, int(exc.status_code or 500), said, hint, member) from exc
-        except Exception as exc:  # noqa: BLE001  as above
+            raise CallError(doing, int(exc.status_code or 500), said, hint, member) from exc
+        except Exception as exc:  # the library lets through what requests, urllib3 and json raise
             raise self._unreachable(exc, doing, member) from exc
 
-    def _unreachable(self, exc: BaseException, doing: str = "", member: str | None = None) -> Unreachable:
+    def _unreachable(self, exc: BaseException, doing: str = "", member: str | None = None) -> UnreachableError:
         text = str(exc)
         doing = doing or f"Asking the container engine at {self.url}"
         if "Permission denied" in text:
-            return Unreachable(
+            return UnreachableError(
                 doing,
                 f"user {os.geteuid()} may not use {self.path or self.url}",
                 "Use become, or put the user into the group docker.",
                 member,
             )
         if "timed out" in text or "Timeout" in type(exc).__name__:
-            reason, hint = f"the container engine at {self.url} did not answer in time", "It hangs: look at its journal."
+            reason, hint = (
+                f"the container engine at {self.url} did not answer in time",
+                "It hangs: look at its journal.",
+            )
         elif "Connection refused" in text or "FileNotFoundError" in text or "Connection aborted" in text:
             reason = f"no container engine listens at {self.url}"
             hint = "Start it (systemctl start docker), or set pd_docker_host to where it listens."
         else:
             reason, hint = f"the container engine at {self.url} did not answer ({text[:300]})", "Look at its journal."
-        return Unreachable(doing, reason, hint, member)
+        return UnreachableError(doing, reason, hint, member)

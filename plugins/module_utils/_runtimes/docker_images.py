@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from .docker_api import LOOK_DEADLINE, Api, Failed
+from .docker_api import LOOK_DEADLINE, Api, CallError
 from .docker_spec import PULL_POLICIES
 from .errors import HostError
 
@@ -24,7 +24,7 @@ def look(api: Api, image: str) -> dict[str, t.Any] | None:
         return t.cast(
             "dict[str, t.Any]", api.call(f"Looking for image {image}", lambda c: c.inspect_image(image), LOOK_DEADLINE)
         )
-    except Failed as exc:
+    except CallError as exc:
         if exc.status == 404:
             return None
         raise

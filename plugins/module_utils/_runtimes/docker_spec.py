@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""A member as the request that creates its container: a value made from a part of the plan and from what the host has. Nothing is asked here."""
+"""A member as the request that creates its container: a value, made from a part of the plan and from what the host has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,18 @@ ASCEND_DRIVER = (
 )
 AMD_DEVICES = ("/dev/kfd", "/dev/dri")
 INFINIBAND = "/dev/infiniband"
-_UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,9 @@ def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) 
     # A router moves no KV cache: it needs neither RDMA devices nor memory that is locked for them.
     moves = member.get("role") != "router"
     infiniband = [INFINIBAND] if moves and INFINIBAND in traits.present else []
-    mounts = [_bind(source, target, read_only=True) for source, target in (*_own(container), *container.bound, *gpus.bound)]
+    mounts = [
+        _bind(source, target, read_only=True) for source, target in (*_own(container), *container.bound, *gpus.bound)
+    ]
     given = [parse_mount(mount, name) for mount in part.get("mounts") or ()]
     taken = {mount["Target"] for mount in given}
     host: dict[str, t.Any] = {
@@ -131,7 +144,9 @@ def _security(gpus: _Given, traits: Traits) -> dict[str, t.Any]:
 
 def labels(label: t.Mapping[str, t.Any], state_dir: str) -> dict[str, str]:
     """A container's labels: the whole label as JSON, which is the truth, and the words of it that people filter by."""
-    words = {f"{LABEL}.{key}": str(label[key]) for key in ("group", "member", "role", "index", "revision", "generation")}
+    words = {
+        f"{LABEL}.{key}": str(label[key]) for key in ("group", "member", "role", "index", "revision", "generation")
+    }
     return {**words, f"{LABEL}.state": state_dir, f"{LABEL}.label": json.dumps(label, sort_keys=True)}
 
 
@@ -217,7 +232,9 @@ def _gpus(part: t.Mapping[str, t.Any], traits: Traits, member: str) -> _Given:
 
 def _nvidia(ids: list[str], traits: Traits) -> _Given:
     if traits.podman:
-        return _Given(host={"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={gpu}" for gpu in ids]}]})
+        return _Given(
+            host={"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={gpu}" for gpu in ids]}]}
+        )
     return _Given(host={"DeviceRequests": [{"Driver": "nvidia", "DeviceIDs": ids, "Capabilities": [["gpu"]]}]})
 
 
@@ -300,7 +317,9 @@ def _limits(limits: t.Mapping[str, t.Any], member: str, traits: Traits, host_ipc
     if limits.get("memory"):
         found["Memory"] = parse_size(limits["memory"], member)
     if not host_ipc:
-        shm = parse_size(limits["shm"], member) if limits.get("shm") else min(SHM_LIMIT, traits.memory // 2 or SHM_LIMIT)
+        shm = (
+            parse_size(limits["shm"], member) if limits.get("shm") else min(SHM_LIMIT, traits.memory // 2 or SHM_LIMIT)
+        )
         found["ShmSize"] = shm
     return found
 
@@ -309,5 +328,7 @@ def parse_size(text: t.Any, member: str) -> int:
     """Bytes of a size such as 2GiB, 512M or 1073741824."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", str(text).strip())
     if not match:
-        raise HostError(f"Reading the size {text!r} of member {member}", "it is none", "Write it as 2GiB or 512MiB.", member)
+        raise HostError(
+            f"Reading the size {text!r} of member {member}", "it is none", "Write it as 2GiB or 512MiB.", member
+        )
     return round(float(match[1]) * _UNITS[match[2] or ""])

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import subprocess
 import threading
 import time
-import typing as t
 
 from .._probes import command, logs
 from .errors import HostError
@@ -57,8 +57,9 @@ class Manager:
         with self._reload:
             if self._reloaded > wanted:
                 return
-            self._reloaded = time.monotonic()
+            began = time.monotonic()
             self.call("daemon-reload", doing="Having systemd read its units again", timeout=60)
+            self._reloaded = began
 
     def journal(self, identifier: str, since: float | None, lines: int) -> list[str]:
         """The last lines that a service has written, from `since` on, without what systemd says about it."""
@@ -76,18 +77,9 @@ class Manager:
         only a persistent journal has, and for people)."""
         if os.geteuid() == 0:
             return True
-        for root in ("/var/log/journal", "/run/log/journal"):
-            try:
-                (machine,) = os.listdir(root)[:1] or [""]
-            except OSError:
-                continue
-            folder = os.path.join(root, machine)
-            if any(
-                os.access(os.path.join(folder, name), os.R_OK)
-                for name in ("system.journal", f"user-{os.geteuid()}.journal")
-            ):
-                return True
-        return False
+        names = ("system.journal", f"user-{os.geteuid()}.journal")
+        places = [f"{root}/log/journal/*/{name}" for root in ("/var", "/run") for name in names]
+        return any(os.access(path, os.R_OK) for place in places for path in glob.glob(place))
 
     def _run(self, argv: list[str], timeout: float) -> command.Said:
         program = command.find(argv[0])
@@ -143,6 +135,3 @@ def locked_memory(pid: int) -> str:
             return stream.read()
     except OSError:
         return ""
-
-
-Told = t.Mapping[str, str]
