@@ -51,7 +51,12 @@ class ActionModule(PlanAction):
         findings = verdict.findings
         # What is there of the group is checked like what is to come: as if all of it were started.
         running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
-        self.args |= {"action": "restart" if running else "deploy", "counts": {}, "allow_scale_down": False, "planned": []}
+        self.args |= {
+            "action": "restart" if running else "deploy",
+            "counts": {},
+            "allow_scale_down": False,
+            "planned": [],
+        }
         request = self._request(verdict, hosts)
         plan = core_plan.make(request, findings)
         for host in request.silent:
@@ -90,23 +95,28 @@ class ActionModule(PlanAction):
         preflight_between.judge_between(flight, findings)
         return self._tell(request, flight, findings)
 
-    def _tell(
-        self, request: core_plan.Request, flight: preflight.Preflight, findings: Findings
-    ) -> dict[str, t.Any]:
+    def _tell(self, request: core_plan.Request, flight: preflight.Preflight, findings: Findings) -> dict[str, t.Any]:
         name = request.group.name
         plain = findings.to_plain()
         table = preflight.table(flight.rows)
         errors = len(findings.errors)
         warnings = len([f for f in plain if f["severity"] != "error"])
-        head = f"preflight of {name}: {_count(errors, 'error')}, {_count(warnings, 'warning')} on {_count(len(flight.tour['hosts']), 'host')}"
+        hosts = _count(len(flight.tour["hosts"]), "host")
+        head = f"preflight of {name}: {_count(errors, 'error')}, {_count(warnings, 'warning')} on {hosts}"
         failed = findings.fails(self.args["fail_on"])
         if self.args["show"]:
             text = as_text(plain)
             # A failed task shows its message itself.
-            told = [head, *(f"  {line}" for line in table), *([text] if text and not (failed and PRINTS_MESSAGES) else [])]
+            told = [
+                head,
+                *(f"  {line}" for line in table),
+                *([text] if text and not (failed and PRINTS_MESSAGES) else []),
+            ]
             self._display.display("\n".join(told))
         if failed:
-            raise AnsibleActionFail(f"{head}.\n{as_text(plain)}", result={"good": not errors, "findings": plain, "failed": True})
+            raise AnsibleActionFail(
+                f"{head}.\n{as_text(plain)}", result={"good": not errors, "findings": plain, "failed": True}
+            )
         checks = [row.to_plain() for row in flight.rows]
         return {"good": not errors, "findings": plain, "checks": checks, "table": table}
 

@@ -49,7 +49,10 @@ class ActionModule(PdAction):
     def _all_told(self, tour: dict[str, t.Any]) -> bool:
         """Whether every host has reached all that it was to tell: then the listeners have ended by themselves."""
         said = self.results_of(self.args["connected"])
-        return all("peers" in said.get(h, {}) and not any(p["failed"] for p in said[h]["peers"].values()) for h in tour["hosts"])
+        return all(
+            "peers" in said.get(h, {}) and not any(p["failed"] for p in said[h]["peers"].values())
+            for h in tour["hosts"]
+        )
 
     def _module(self, phase: str, tour: dict[str, t.Any], part: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
         arguments = {"phase": phase, "tour": part, "token": tour["token"], "seconds": self.args["seconds"], **more}

@@ -108,7 +108,7 @@ gpu_processes:
   type: list
   elements: dict
 peers:
-  description: For each peer how many ports were C(tried), which C(failed) and why, and how far its C(clock) is from this host's, in seconds.
+  description: For each peer how many ports were C(tried), which C(failed) and why, and how far off its C(clock) is, in seconds.
   returned: with O(phase=connect)
   type: dict
 measured:

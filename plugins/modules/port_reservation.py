@@ -10,8 +10,8 @@ module: port_reservation
 short_description: Keep members' ports from outgoing connections
 version_added: 0.2.0
 description:
-  - Adds a range to what the kernel reserves (C(net.ipv4.ip_local_reserved_ports), which holds for IPv6 as well), and keeps it over a boot.
-  - A port of the kernel's range for clients can be taken by any outgoing connection while a member restarts, and the member does not come up.
+  - Adds a range to what the kernel reserves (C(net.ipv4.ip_local_reserved_ports), for IPv6 as well), and keeps it over a boot.
+  - A port of the kernel's range for clients can be taken by any outgoing connection while a member restarts, which then does not come up.
   - What is reserved already stays. Who asks for a port by its number gets it as before.
 author:
   - The inferops.pd contributors (@inferops)
@@ -76,8 +76,8 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(
-            msg=f"Reserving ports {module.params['ports']} failed: {exc.filename}: {exc.strerror}. It needs root on the host (become: true), and in"
-            " a container a writable /proc/sys/net; or set pd_port_range below the kernel's range for clients."
+            msg=f"Reserving ports {module.params['ports']} failed: {exc.filename}: {exc.strerror}. It needs root on the host"
+            " (become: true), and in a container a writable /proc/sys/net; or set pd_port_range below the kernel's range for clients."
         )
     module.exit_json(**changes)
 

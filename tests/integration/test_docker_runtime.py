@@ -238,21 +238,22 @@ def test_where_the_mode_says_so_nothing_is_restarted(host: Host, port: int) -> N
     assert "signal 9" in live["why"]
 
 
-@pytest.mark.parametrize("ignores", ["", "1"])
-def test_nothing_starts_with_the_engine(host: Host, port: int, ignores: str) -> None:
+def test_nothing_starts_with_the_engine(host: Host) -> None:
     """Docker starts what had failed under on-failure when it comes up itself; members never count as failed when Docker stopped them."""
-    member = one(port, attempts=3, grace=1, env={"IGNORE_TERM": ignores} if ignores else {})
-    host.start(member)
-    host.ready(member)
+    ports = support.free_ports(2)
+    willing = one(ports[0], attempts=3, grace=1)
+    deaf = one(ports[1], index=1, attempts=3, grace=1, env={"IGNORE_TERM": "1"})
+    host.start(willing, deaf)
+    host.ready(willing, deaf)
     host.engine.stop()
     assert support.marked(host.state.root) == []
     host.engine.start()
     host.again()
     time.sleep(1)
-    live = host.live(member)
-    assert (live["state"], live["restarts"], live["exit"]) == ("exited", 0, 0)
-    assert host.start(member)["created"] == ["g-prefill-0"]
-    host.ready(member)
+    for member in (willing, deaf):
+        live = host.live(member)
+        assert (live["state"], live["restarts"], live["exit"]) == ("exited", 0, 0)
+    assert host.start(willing, deaf)["created"] == ["g-prefill-0", "g-prefill-1"]
 
 
 def test_nothing_starts_after_a_boot(host: Host, port: int) -> None:

@@ -9,10 +9,35 @@ import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import kv_size, model_config
 
-QWEN3_32B = {"num_hidden_layers": 64, "num_key_value_heads": 8, "num_attention_heads": 64, "head_dim": 128, "torch_dtype": "bfloat16"}
-LLAMA_70B = {"num_hidden_layers": 80, "num_key_value_heads": 8, "num_attention_heads": 64, "hidden_size": 8192, "torch_dtype": "bfloat16"}
-DEEPSEEK_V3 = {"num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "torch_dtype": "bfloat16"}
-HYBRID = {"num_hidden_layers": 4, "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"], "num_key_value_heads": 2, "head_dim": 256, "dtype": "bfloat16"}
+QWEN3_32B = {
+    "num_hidden_layers": 64,
+    "num_key_value_heads": 8,
+    "num_attention_heads": 64,
+    "head_dim": 128,
+    "torch_dtype": "bfloat16",
+}
+LLAMA_70B = {
+    "num_hidden_layers": 80,
+    "num_key_value_heads": 8,
+    "num_attention_heads": 64,
+    "hidden_size": 8192,
+    "torch_dtype": "bfloat16",
+}
+DEEPSEEK_V3 = {
+    "num_hidden_layers": 61,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "kv_lora_rank": 512,
+    "qk_rope_head_dim": 64,
+    "torch_dtype": "bfloat16",
+}
+HYBRID = {
+    "num_hidden_layers": 4,
+    "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "dtype": "bfloat16",
+}
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,12 @@ def test_rails_with_their_devices_index_mtu_and_speed(tmp_path, monkeypatch):
 
 def test_infiniband_has_devices_and_a_speed_and_no_index(tmp_path, monkeypatch):
     chosen = network.choose(recorded("infiniband", tmp_path, monkeypatch), ["ibp65s0"], "data", "192.168.1.7")
-    assert (chosen["rdma_devices"], chosen["gid_index"], chosen["speed"], chosen["mtu"]) == (["mlx5_0:1"], None, 400_000, 2044)
+    assert (chosen["rdma_devices"], chosen["gid_index"], chosen["speed"], chosen["mtu"]) == (
+        ["mlx5_0:1"],
+        None,
+        400_000,
+        2044,
+    )
 
 
 def test_a_host_with_ipv6_alone_has_an_address(tmp_path, monkeypatch):
@@ -183,7 +188,9 @@ def test_one_end_of_a_pair_is_a_nic_inside_and_a_stub_outside():
 
 
 def test_a_slave_of_a_vrf_keeps_its_address():
-    found = interfaces(link("vrf-red", "10.9.0.1", kind="vrf"), link("eno1", "10.0.0.1", master="vrf-red"), default=None)
+    found = interfaces(
+        link("vrf-red", "10.9.0.1", kind="vrf"), link("eno1", "10.0.0.1", master="vrf-red"), default=None
+    )
     assert {i.name: i.candidate for i in found} == {"vrf-red": False, "eno1": True}
 
 
@@ -204,7 +211,8 @@ def test_the_only_candidate_is_used_though_the_address_is_elsewhere():
 def test_several_are_refused_with_the_list():
     chosen = network.choose(interfaces(LO, ETH0, ETH2), [], "data", "10.0.0.7")
     assert (chosen["names"], chosen["candidates"]) == ([], ["eth0", "eth2"])
-    assert "eth0 (10.0.0.7" in chosen["error"] and "eth2 (10.1.0.7" in chosen["error"]
+    assert "eth0 (10.0.0.7" in chosen["error"]
+    assert "eth2 (10.1.0.7" in chosen["error"]
 
 
 def test_no_candidate_tells_why_the_others_are_none():

@@ -35,7 +35,11 @@ def look(number, **changes):
     """What a host says in which nothing is wrong."""
     addresses = [f"10.1.0.{number}", f"10.0.0.{number}"]
     good = {
-        "listening": {"random": {a: 50000 + number for a in addresses}, "ports": {addresses[1]: [40001]}, "refused": []},
+        "listening": {
+            "random": dict.fromkeys(addresses, 50000 + number),
+            "ports": {addresses[1]: [40001]},
+            "refused": [],
+        },
         "rights": {"user": 0, "memlock": None, "ipc_lock": True},
         "rdma": {"verbs": ["uverbs0"], "open": True, "peermem": ["nvidia_peermem"], "dma_buf": False},
         "drivers": {"nvidia": "570.86.15"},
@@ -56,7 +60,14 @@ def reach(peer, **changes):
 
 
 RDMA = {
-    "kv_interface": {"names": ["eth1"], "address": "10.1.0.1", "rdma_devices": ["mlx5_0:1"], "mtu": 9000, "speed": 100_000, "gid_index": 3},
+    "kv_interface": {
+        "names": ["eth1"],
+        "address": "10.1.0.1",
+        "rdma_devices": ["mlx5_0:1"],
+        "mtu": 9000,
+        "speed": 100_000,
+        "gid_index": 3,
+    },
     "interfaces": [{"name": "eth1", "rdma_ports": [{"name": "mlx5_0:1", "active": True, "link_layer": "Ethernet"}]}],
 }
 
@@ -122,7 +133,11 @@ def test_what_is_good_gives_rows_and_no_findings():
             "40001",
         ),
         (
-            {"listening": {"refused": [{"address": "10.0.0.1", "port": 40001, "code": "EACCES", "why": "Permission denied"}]}},
+            {
+                "listening": {
+                    "refused": [{"address": "10.0.0.1", "port": 40001, "code": "EACCES", "why": "Permission denied"}]
+                }
+            },
             "port-not-free",
             "error",
             "Permission denied",
@@ -134,7 +149,9 @@ def test_one_host(changes, code, severity, part):
     case.looks["h1"] = look(1, **changes)
     found = only(case.judge(), code)
     assert (found.severity, found.host) == (severity, "h1")
-    assert part in found.message and "expected" in found.message and found.hint
+    assert part in found.message
+    assert "expected" in found.message
+    assert found.hint
     assert [r.host for r in case.run.rows if r.verdict == severity] == ["h1"]
 
 
@@ -200,7 +217,9 @@ def test_a_silent_host():
     ],
 )
 def test_a_proxy_between_members(env, environment, told):
-    raw = spec(prefill={"hosts": "h1", "gpus": 1, "extra_env": env}, decode={"hosts": "h2", "gpus": 1}, router={"hosts": "h2"})
+    raw = spec(
+        prefill={"hosts": "h1", "gpus": 1, "extra_env": env}, decode={"hosts": "h2", "gpus": 1}, router={"hosts": "h2"}
+    )
     if set(env) == {"NO_PROXY"}:
         raw["roles"]["prefill"]["extra_env"] = {**env, "no_proxy": "localhost"}
     case = Case(raw)
@@ -226,7 +245,8 @@ def test_what_no_proxy_covers(address, no_proxy, expected):
 
 
 @pytest.mark.parametrize(
-    ("used", "member", "severity"), [(20000, None, "error"), (100, None, "warning"), (None, None, "error"), (20000, "demo-prefill-0", None)]
+    ("used", "member", "severity"),
+    [(20000, None, "error"), (100, None, "warning"), (None, None, "error"), (20000, "demo-prefill-0", None)],
 )
 def test_what_is_left_on_gpus(used, member, severity):
     case = Case()
@@ -241,7 +261,8 @@ def test_what_is_left_on_gpus(used, member, severity):
 def test_listeners_that_are_no_members():
     found = only(Case(h1={"used": {40010: "python", 22: "sshd"}}).judge(), "leftover-listeners")
     assert (found.severity, found.host) == ("warning", "h1")
-    assert "40010 (python" in found.message and "sshd" not in found.message
+    assert "40010 (python" in found.message
+    assert "sshd" not in found.message
 
 
 @pytest.mark.parametrize(("ports", "told"), [("20500-20563", True), ("21000-21063", False), ("19900-20000", True)])
@@ -259,7 +280,11 @@ IMAGE = "registry.example/engine:1"
 
 
 def docker(images, **engine):
-    raw = {**TWO, "runtime": "docker", "engine": {"image": IMAGE, "args": ["--max-model-len=32768"], "version": "0.32.0"}}
+    raw = {
+        **TWO,
+        "runtime": "docker",
+        "engine": {"image": IMAGE, "args": ["--max-model-len=32768"], "version": "0.32.0"},
+    }
     raw["roles"] = {**raw["roles"], "router": {"hosts": "h1", "port": 8000}}
     told = {"available": True, "version": "27.1", "default_runtime": "nvidia", "nvidia": True, **engine}
     facts = [{"images": {IMAGE: image}, "runtimes": {"docker": told}} for image in images]
@@ -272,7 +297,8 @@ HERE = {"exists": True, "id": "sha256:aa", "digest": "sha256:11", "pullable": No
 def test_images():
     assert codes(docker([HERE, HERE]).judge()) == []
     found = only(docker([HERE, {**HERE, "digest": "sha256:22"}]).judge(), "image-differs")
-    assert found.severity == "error" and "sha256:22 on h2" in found.message
+    assert found.severity == "error"
+    assert "sha256:22 on h2" in found.message
     gone = {"exists": False, "pullable": False, "why": "the registry does not know it"}
     found = only(docker([HERE, gone]).judge(), "image-not-here")
     assert (found.severity, found.host) == ("error", "h2")
@@ -304,7 +330,9 @@ def test_containers_without_gpus():
 )
 def test_a_peer_that_is_not_reached(active, seen, part):
     case = Case()
-    failed = [{"address": "10.1.0.2", "port": p, "kind": "dropped", "why": "no answer"} for p in (40000, 40001, 40007, 50002)]
+    failed = [
+        {"address": "10.1.0.2", "port": p, "kind": "dropped", "why": "no answer"} for p in (40000, 40001, 40007, 50002)
+    ]
     case.looks["h2"] = look(2, firewall={"active": active, "seen": seen})
     case.reaches["h1"] = reach("h2", failed=failed)
     found = only(case.judge(), "peer-unreachable")
@@ -318,7 +346,13 @@ def measured(mbit, **more):
     return [{"peer": "h2", "address": "10.1.0.2", "bytes": int(mbit * 1e6 / 8), "seconds": 1.0, **more}]
 
 
-CONFIG = {"num_hidden_layers": 64, "num_key_value_heads": 8, "num_attention_heads": 64, "head_dim": 128, "torch_dtype": "bfloat16"}
+CONFIG = {
+    "num_hidden_layers": 64,
+    "num_key_value_heads": 8,
+    "num_attention_heads": 64,
+    "head_dim": 128,
+    "torch_dtype": "bfloat16",
+}
 
 
 def with_speed(number, speed, config=None):
@@ -359,11 +393,13 @@ def test_a_transfer_that_stalls_is_an_error_and_one_that_was_not_measured_none()
 def test_mtu():
     case = Case(h1=with_speed(1, 1000), h2=merged(with_speed(2, 1000), {"kv_interface": {"mtu": 1500}}))
     found = only(case.judge(), "mtu-differs")
-    assert found.severity == "warning" and "1500 on h2; 9000 on h1" in found.message
+    assert found.severity == "warning"
+    assert "1500 on h2; 9000 on h1" in found.message
     case = Case()
     case.reaches["h1"]["mtu"] = [{"peer": "h2", "address": "10.1.0.2", "mtu": 9000, "passed": False, "limit": 1500}]
     found = only(case.judge(), "mtu-path")
-    assert found.severity == "error" and "the way takes 1500" in found.message
+    assert found.severity == "error"
+    assert "the way takes 1500" in found.message
     case.reaches["h1"]["mtu"][0]["passed"] = None
     assert codes(case.judge()) == []
 
@@ -372,18 +408,21 @@ def test_clocks():
     case = Case()
     case.reaches["h1"] = reach("h2", clock=-40.2, within=0.1)
     found = only(case.judge(), "clock-offset")
-    assert (found.severity, found.host) == ("warning", "h1") and "-40.2 s" in found.message
+    assert (found.severity, found.host) == ("warning", "h1")
+    assert "-40.2 s" in found.message
     case = Case()
     case.clocks = {"h1": (998.0, 1001.0), "h2": (1100.0, 1102.0)}
     found = only(case.judge(), "clock-offset")
-    assert found.host == "h2" and "-100.0 s off the controller's" in found.message
+    assert found.host == "h2"
+    assert "-100.0 s off the controller's" in found.message
 
 
 def test_drivers_differ():
     case = Case()
     case.looks["h2"] = look(2, drivers={"nvidia": "550.1"})
     found = only(case.judge(), "driver-differs")
-    assert found.severity == "warning" and "550.1 on h2; 570.86.15 on h1" in found.message
+    assert found.severity == "warning"
+    assert "550.1 on h2; 570.86.15 on h1" in found.message
 
 
 @pytest.mark.parametrize(("indexes", "told"), [((3, 3), False), ((3, 5), True), ((3, None), True)])
@@ -451,7 +490,7 @@ def test_attempts_go_where_somebody_listens():
     made = tour(["h1"], ["h2"], "h3")
     listening = {
         name: {
-            "random": {a: 50000 for a in part["high"]},
+            "random": dict.fromkeys(part["high"], 50000),
             "ports": dict(part["ports"]),
             "refused": [],
         }
@@ -471,7 +510,10 @@ def test_attempts_go_where_somebody_listens():
     assert preflight_tour.attempts(made, "h2", listening)["measure"] == []
     # A router asks by HTTP, and nothing by the KV interface.
     router = preflight_tour.attempts(made, "h3", listening)
-    assert {(peer["name"], p["address"]) for peer in router["connect"] for p in peer["places"]} == {("h1", "10.0.0.1"), ("h2", "10.0.0.2")}
+    assert {(peer["name"], p["address"]) for peer in router["connect"] for p in peer["places"]} == {
+        ("h1", "10.0.0.1"),
+        ("h2", "10.0.0.2"),
+    }
     del listening["h2"]
     assert preflight_tour.attempts(made, "h1", listening)["connect"] == []
 
@@ -499,7 +541,10 @@ def test_listeners_live_as_long_as_hosts_come_in_batches():
 
 def test_the_table_joins_what_is_alike_and_keeps_what_is_not():
     rows = [preflight.Row("disk", f"h{n}", "9 GiB free", "2 GiB free") for n in range(1, 7)]
-    rows += [preflight.Row("shm", "h1", "1 MiB free", "1 GiB", "warning"), preflight.Row("shm", "h2", "1 MiB free", "1 GiB", "warning")]
+    rows += [
+        preflight.Row("shm", "h1", "1 MiB free", "1 GiB", "warning"),
+        preflight.Row("shm", "h2", "1 MiB free", "1 GiB", "warning"),
+    ]
     assert preflight.table(rows) == [
         "ok       disk  h1, h2, h3, h4 and 2 more  9 GiB free",
         "WARNING  shm   h1                         1 MiB free (expected: 1 GiB)",
@@ -508,9 +553,15 @@ def test_the_table_joins_what_is_alike_and_keeps_what_is_not():
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (64 * 2**20, "64 MiB"), (None, "unknown"), (3 * 2**40, "3.0 TiB")]
+    ("count", "expected"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (64 * 2**20, "64 MiB"),
+        (None, "unknown"),
+        (3 * 2**40, "3.0 TiB"),
+    ],
 )
 def test_sizes(count, expected):
     assert preflight.size(count) == expected
-
-

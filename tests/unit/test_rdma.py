@@ -25,7 +25,11 @@ def test_by_the_netdevs_of_the_gids_and_by_the_device(tmp_path):
     ports = "class/infiniband/{}/ports/{}/gid_attrs/ndevs/{}"
     write(
         tmp_path,
-        **{ports.format("mlx5_10", 1, 0): "eth2", ports.format("mlx5_10", 1, 1): "bond0.100", ports.format("mlx5_2", 2, 0): "eth2"},
+        **{
+            ports.format("mlx5_10", 1, 0): "eth2",
+            ports.format("mlx5_10", 1, 1): "bond0.100",
+            ports.format("mlx5_2", 2, 0): "eth2",
+        },
     )
     (tmp_path / "class/net/ib0/device/infiniband/mlx5_3/ports/1").mkdir(parents=True)
     assert names(rdma.behind("eth2", sys=str(tmp_path))) == ["mlx5_2:2", "mlx5_10:1"]
@@ -82,7 +86,14 @@ def test_the_index_is_that_of_the_address_and_of_version_2(tmp_path):
         ("::", "RoCE v2"),
     ]
     for index, (gid, kind) in enumerate(rows):
-        write(tmp_path, **{f"{port}/gids/{index}": gid, f"{port}/gid_attrs/types/{index}": kind, f"{port}/gid_attrs/ndevs/{index}": "eth2"})
+        write(
+            tmp_path,
+            **{
+                f"{port}/gids/{index}": gid,
+                f"{port}/gid_attrs/types/{index}": kind,
+                f"{port}/gid_attrs/ndevs/{index}": "eth2",
+            },
+        )
     folder = str(tmp_path / port)
     assert rdma.gid_index(folder, "eth2", ["10.1.0.7"]) == 3
     assert rdma.gid_index(folder, "eth2", ["2001:db8::7"]) == 4

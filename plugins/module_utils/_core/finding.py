@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Severity = t.Literal["error", "unverified", "warning"]
 SEVERITIES: tuple[Severity, ...] = ("error", "unverified", "warning")
@@ -49,9 +49,12 @@ class Findings:
     items: list[Finding] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
-        """Once is enough: what the engine's level says wrongly is read for each role."""
-        if finding not in self.items:
-            self.items.append(finding)
+        """Once is enough: what the engine's level says wrongly is read for each role, and told for both."""
+        for at, known in enumerate(self.items):
+            if replace(known, roles=finding.roles) == finding:
+                self.items[at] = replace(known, roles=tuple(dict.fromkeys((*known.roles, *finding.roles))))
+                return
+        self.items.append(finding)
 
     def error(
         self, code: str, message: str, hint: str = "", roles: t.Iterable[str] = (), host: str | None = None

@@ -13,7 +13,6 @@ import ipaddress
 import typing as t
 from dataclasses import dataclass, field
 
-
 from .finding import Findings
 from .observed import Host
 from .situation import Request
@@ -125,8 +124,8 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
     if down:
         findings.warning(
             "rdma-port-down",
-            f"{host.name}: RDMA port {', '.join(down)} of the KV interface {','.join(host.kv_names)} is not active; expected is ACTIVE."
-            + ("" if host.kv_devices else " The KV cache falls to TCP."),
+            f"{host.name}: RDMA port {', '.join(down)} of the KV interface {','.join(host.kv_names)} is not"
+            " active; expected is ACTIVE." + ("" if host.kv_devices else " The KV cache falls to TCP."),
             "See ibstat or rdma link on the host: cable, switch port, subnet manager (InfiniBand).",
             [],
             host.name,
@@ -167,9 +166,11 @@ def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
     if bad:
         findings.error(
             "container-gpus",
-            f"{host.name}: containers get no NVIDIA GPUs: the container engine (default runtime {engine.get('default_runtime')}) has no NVIDIA"
+            f"{host.name}: containers get no NVIDIA GPUs: the container engine (default runtime"
+            f" {engine.get('default_runtime')}) has no NVIDIA"
             " Container Toolkit.",
-            "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure --runtime=docker, and restart the container engine.",
+            "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure --runtime=docker, and restart"
+            " the container engine.",
             [],
             host.name,
         )
@@ -246,9 +247,11 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
     if missing:
         findings.error(
             "rdma-unusable",
-            f"{host.name}: the KV interface has RDMA devices ({', '.join(host.kv_devices)}), and programs cannot use them: {missing}; expected is"
+            f"{host.name}: the KV interface has RDMA devices ({', '.join(host.kv_devices)}), and programs cannot"
+            f" use them: {missing}; expected is"
             " /dev/infiniband/uverbs*, open to the members' user.",
-            "Load ib_uverbs (rdma-core does), and let the user into the devices' group; or set pd_kv_interface to a NIC without RDMA.",
+            "Load ib_uverbs (rdma-core does), and let the user into the devices' group; or set pd_kv_interface to"
+            " a NIC without RDMA.",
             [],
             host.name,
         )
@@ -258,9 +261,11 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
         if limited:
             findings.error(
                 "memlock",
-                f"{host.name}: a process of this user may lock {size(rights['memlock'])} of memory (ulimit -l), and has no CAP_IPC_LOCK; expected is"
+                f"{host.name}: a process of this user may lock {size(rights['memlock'])} of memory (ulimit -l), and"
+                " has no CAP_IPC_LOCK; expected is"
                 " unlimited: registering memory with an RDMA device fails.",
-                "Set memlock unlimited in /etc/security/limits.d for the user, and log in anew (for a service: LimitMEMLOCK=infinity).",
+                "Set memlock unlimited in /etc/security/limits.d for the user, and log in anew (for a service:"
+                " LimitMEMLOCK=infinity).",
                 [],
                 host.name,
             )
@@ -277,8 +282,10 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
         if not ways:
             findings.warning(
                 "gpu-direct",
-                f"{host.name}: RDMA devices cannot reach into the memory of the GPUs: neither nvidia_peermem is loaded nor does the driver"
-                f" {look['drivers']['nvidia']} export DMA-BUF; expected is one of them. Transfers go through the host's memory, or fail to register.",
+                f"{host.name}: RDMA devices cannot reach into the memory of the GPUs: neither nvidia_peermem is loaded"
+                " nor does the driver"
+                f" {look['drivers']['nvidia']} export DMA-BUF; expected is one of them. Transfers go through the"
+                " host's memory, or fail to register.",
                 "modprobe nvidia_peermem, or install the driver's open kernel modules.",
                 [],
                 host.name,
@@ -301,9 +308,11 @@ def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) ->
             bad = True
             findings.error(
                 "proxy-between-members",
-                f"{name}: {member['id']} would ask its peers through a proxy ({', '.join(f'{k}={v}' for k, v in sorted(set_here.items()))});"
+                f"{name}: {member['id']} would ask its peers through a proxy"
+                f" ({', '.join(f'{k}={v}' for k, v in sorted(set_here.items()))});"
                 f" NO_PROXY leaves out {', '.join(outside[:4])}, expected are all members' addresses.",
-                "Leave NO_PROXY to the mode (write none in env), or add ${group.no_proxy} to yours; or take the proxy out of the host's environment.",
+                "Leave NO_PROXY to the mode (write none in env), or add ${group.no_proxy} to yours; or take the proxy"
+                " out of the host's environment.",
                 [member["role"]],
                 name,
             )
@@ -342,7 +351,8 @@ def _disks(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
         if why:
             findings.error(
                 "disk-full",
-                f"{name}: {path} (in {room['there']}): {why}; expected are {size(DISK_NEEDS)} at least, {size(DISK_WANTS)} to be at ease. No label, record"
+                f"{name}: {path} (in {room['there']}): {why}; expected are {size(DISK_NEEDS)} at least,"
+                f" {size(DISK_WANTS)} to be at ease. No label, record"
                 " or log can be written.",
                 "Make room, or set pd_state_dir to a directory with some.",
                 [],
@@ -366,7 +376,8 @@ def _disks(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
     if small:
         findings.warning(
             "shm-small",
-            f"{name}: /dev/shm has {size(shm)} free; expected is {size(SHM_WANTS)}: engines with several GPUs, and NCCL, pass data there.",
+            f"{name}: /dev/shm has {size(shm)} free; expected is {size(SHM_WANTS)}: engines with several GPUs, and"
+            " NCCL, pass data there.",
             "mount -o remount,size=16G /dev/shm, and the same in /etc/fstab; remove what is left there.",
             [],
             name,
@@ -392,7 +403,8 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
         say = findings.error if large else findings.warning
         say(
             "gpu-in-use",
-            f"{host.name}: {process['command'] or 'a process'} (pid {process['pid']}) holds {process['used_mib'] or 'unknown'} MiB of GPU"
+            f"{host.name}: {process['command'] or 'a process'} (pid {process['pid']}) holds"
+            f" {process['used_mib'] or 'unknown'} MiB of GPU"
             f" {ids[process['uuid']]}, which a member is to get; expected is nothing"
             + (f". It belongs to member {process['member']}" if process["member"] else "")
             + ".",
@@ -426,7 +438,8 @@ def _listeners(flight: Preflight, host: Host, findings: Findings) -> None:
         )
         findings.warning(
             "leftover-listeners",
-            f"{host.name}: {len(left)} ports of {host.port_low}-{host.port_high} are listened on by what is no member: {told}; expected is none.",
+            f"{host.name}: {len(left)} ports of {host.port_low}-{host.port_high} are listened on by what is no"
+            f" member: {told}; expected is none.",
             "End what a member has left behind; of others' ports keep pd_port_range away.",
             [],
             host.name,
@@ -445,7 +458,8 @@ def judge_band(avoid: Mapping, flight: Preflight, findings: Findings) -> None:
         if host.gpus and host.port_low <= high and low <= host.port_high:
             findings.error(
                 "ports-device-band",
-                f"{name}: pd_port_range {host.port_low}-{host.port_high} lies in {low}-{high}, where the transfer engine of its {len(host.gpus)} devices takes"
+                f"{name}: pd_port_range {host.port_low}-{host.port_high} lies in {low}-{high}, where the transfer"
+                f" engine of its {len(host.gpus)} devices takes"
                 " ports at random; expected is a range outside: a member that finds its port taken does not start.",
                 f"Set pd_port_range to ports from {high + 1} on.",
                 [],

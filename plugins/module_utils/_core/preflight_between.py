@@ -83,7 +83,8 @@ def _opening(flight: Preflight, name: str, peer: str) -> str:
     if not kind:
         unseen = "" if walls["seen"] else ", or none that this user may see"
         return (
-            f"There is no firewall on {peer}{unseen}: see the one of {name}, a security group or a switch between them, and the routes. {lead},"
+            f"There is no firewall on {peer}{unseen}: see the one of {name}, a security group or a switch between"
+            f" them, and the routes. {lead},"
             f" from {' and '.join(sources)}."
         )
     return f"{lead}: " + "; ".join(rule(kind, source) for source in sources)
@@ -122,7 +123,8 @@ def _mtu(flight: Preflight, findings: Findings) -> None:
         findings.warning(
             "mtu-differs",
             f"the KV interfaces' MTU is not the same on all hosts: {told}; expected is one.",
-            "Set one MTU on all interfaces and switches of the KV network: RDMA takes the smaller one, TCP across a switch may stall.",
+            "Set one MTU on all interfaces and switches of the KV network: RDMA takes the smaller one, TCP across"
+            " a switch may stall.",
         )
         flight.row("MTU", "all", told, "one", "warning")
     for name, reach in flight.reaches.items():
@@ -135,7 +137,8 @@ def _mtu(flight: Preflight, findings: Findings) -> None:
                 continue
             findings.error(
                 "mtu-path",
-                f"{name}: packets of {path['mtu']} bytes do not get through to {path['peer']} ({path['address']}), though both interfaces have that MTU and"
+                f"{name}: packets of {path['mtu']} bytes do not get through to {path['peer']} ({path['address']}),"
+                " though both interfaces have that MTU and"
                 " small ones do"
                 + (f"; the way takes {path['limit']}" if path.get("limit") else "")
                 + ". Transfers would stall.",
@@ -200,8 +203,8 @@ def _slow(
         verdict = "warning"
         findings.warning(
             "kv-bandwidth",
-            f"{way}: TCP moves {rate(got)} between the KV interfaces, whose link is {rate(link)}; expected are {rate(SHARE * min(link, TCP_LIMIT))} at least"
-            + (" (RDMA is not measured)." if rdma else "."),
+            f"{way}: TCP moves {rate(got)} between the KV interfaces, whose link is {rate(link)}; expected are"
+            f" {rate(SHARE * min(link, TCP_LIMIT))} at least" + (" (RDMA is not measured)." if rdma else "."),
             "Look for another user of the network, a wrong route (ip route get), errors on the link (ethtool -S), a small MTU.",
             [],
             name,
@@ -211,9 +214,12 @@ def _slow(
         verdict = "warning"
         findings.warning(
             "kv-transfer-slow",
-            f"{way}: the KV cache of a prompt of {PROMPT} tokens is {size((token or 0) * PROMPT)} ({kv_size.told(token)} a token) and takes {took:.2g} s at"
-            f" {rate(link if rdma and link else got)}; expected is {SLOW:g} s at most: computing it where it is answered may be faster.",
-            "Use a faster KV interface (pd_kv_interface), RDMA, an FP8 KV cache on both roles, or no disaggregation for this model.",
+            f"{way}: the KV cache of a prompt of {PROMPT} tokens is {size((token or 0) * PROMPT)}"
+            f" ({kv_size.told(token)} a token) and takes {took:.2g} s at"
+            f" {rate(link if rdma and link else got)}; expected is {SLOW:g} s at most: computing it where it is"
+            " answered may be faster.",
+            "Use a faster KV interface (pd_kv_interface), RDMA, an FP8 KV cache on both roles, or no"
+            " disaggregation for this model.",
             [],
             name,
         )
@@ -295,7 +301,8 @@ def _alike(flight: Preflight, findings: Findings) -> None:
             findings.warning(
                 "driver-differs",
                 f"the {vendor} driver is not the same on all hosts: {told}; expected is one version.",
-                "Install one version on all: what an engine chooses by it (kernels, graphs) would differ between prefill and decode.",
+                "Install one version on all: what an engine chooses by it (kernels, graphs) would differ between"
+                " prefill and decode.",
             )
             flight.row("driver", "all", told, "one version", "warning")
         else:
@@ -321,7 +328,8 @@ def _gid(flight: Preflight, engines: t.Sequence[str], findings: Findings) -> Non
         findings.warning(
             "gid-index",
             f"{', '.join(missing)}: no single GID of RoCE v2 carries the KV interface's address; expected is one index.",
-            "See show_gids, or /sys/class/infiniband/*/ports/*/gid_attrs/types: the interface needs an IPv4 address, and its driver RoCE v2.",
+            "See show_gids, or /sys/class/infiniband/*/ports/*/gid_attrs/types: the interface needs an IPv4"
+            " address, and its driver RoCE v2.",
             [],
             missing[0],
         )
@@ -331,7 +339,8 @@ def _gid(flight: Preflight, engines: t.Sequence[str], findings: Findings) -> Non
         findings.warning(
             "gid-index",
             f"the GID index of RoCE v2 is not the same on all hosts: {told}; expected is one.",
-            "Where your env sets an index (UCX_IB_GID_INDEX, MC_GID_INDEX, NCCL_IB_GID_INDEX) it fits some hosts only: let the mode fill it in.",
+            "Where your env sets an index (UCX_IB_GID_INDEX, MC_GID_INDEX, NCCL_IB_GID_INDEX) it fits some hosts"
+            " only: let the mode fill it in.",
         )
         flight.row("GID index", "all", told, "one", "warning")
 

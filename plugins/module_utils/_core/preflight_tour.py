@@ -21,14 +21,19 @@ OTHER = {"prefill": "decode", "decode": "prefill"}
 
 def announced(mode: Mode) -> set[str]:
     """The bands that a router tells of, with the members' URLs: their peers go there by the address of HTTP, not by the KV interface's."""
-    tokens = [token for m in (mode.router.memberships.values() if mode.router else ()) for some in m.peers.values() for token in some]
+    tokens = [
+        token
+        for m in (mode.router.memberships.values() if mode.router else ())
+        for some in m.peers.values()
+        for token in some
+    ]
     return {match[1] for token in tokens for match in re.finditer(r"peer\.ports\.(\w+)", token)}
 
 
 def make(
     plan: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], told: t.Collection[str] = (), max_pairs: int = MAX_PAIRS
 ) -> dict[str, t.Any]:
-    """{hosts: {name: part}, pairs, left_out}. A part is what one host listens on, and whom it tries; `told` are the bands of `announced`."""
+    """{hosts: {name: part}, pairs, left_out}. A part is what a host listens on, and whom it tries; `told` are the bands of `announced`."""
     roles, places = _places(plan, told)
     parts: dict[str, dict[str, t.Any]] = {}
     for name, mine in roles.items():

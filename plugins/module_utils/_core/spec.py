@@ -86,6 +86,11 @@ class Role:
     kv_cache: t.Mapping[str, t.Any] | None = None
     own: frozenset[str] = frozenset()
 
+    @property
+    def args_place(self) -> str:
+        """Where its args are written: at the role, or at the engine that it inherits them from."""
+        return f"roles.{self.name}.args" if self.name == "router" or self.own & {"args", "extra_args"} else "engine.args"
+
     def to_plain(self) -> dict[str, t.Any]:
         """The role as the user would write it with nothing inherited; of secrets the names alone."""
         plain: dict[str, t.Any] = {"hosts": self.hosts, "replicas": self.replicas}

@@ -191,8 +191,8 @@ def _engine_role(
 ) -> RoleTemplate:
     gpus = _gpus(role, sizes)
     derived = [_partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
-    kept, pasted = _without_derived(argv, derived, role.name, "the recipe sets it for every member", findings)
-    kept, connector = _connector(kept, mode, role.name, values, findings)
+    kept, pasted = _without_derived(argv, derived, role, "the recipe sets it for every member", findings)
+    kept, connector = _connector(kept, mode, role, values, findings)
     head = [_partial(a, values) for a in (role.command or mode.command)]
     _check_command(role.name, tuple(head), findings)
     width = [] if sizes.written or (mode.connector is None and not mode.arguments) else engine.width_arguments(gpus)
@@ -252,7 +252,7 @@ def _router_role(
     if role.port is not None:
         values = {**values, "port": role.port}
     derived = [_partial(a, values) for a in (*recipe.arguments, *membership.arguments)]
-    kept, pasted = _without_derived(argv, derived, "router", "the recipe connects the router with it", findings)
+    kept, pasted = _without_derived(argv, derived, role, "the recipe connects the router with it", findings)
     kept = _without_peer_flags(kept, recipe, membership, findings)
     tunables = _tunables(kept, (*membership.tunables, *recipe.tunables))
     return RoleTemplate(
@@ -318,7 +318,7 @@ def _environment(
 
 
 def _without_derived(
-    argv: list[str], derived: list[str], role: str, why: str, findings: Findings
+    argv: list[str], derived: list[str], role: Role, why: str, findings: Findings
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The user's argv without lines that say what is derived anyway; a different value for a derived flag is an error."""
     owned = {option.name: option for option in Arguments(derived).options}
@@ -338,9 +338,9 @@ def _without_derived(
         else:
             findings.error(
                 "owned-flag",
-                f"roles.{role}.args: {option.text} is not yours to set: {why} ({mine.text}).",
-                "Remove it." + _instead(role, option.name),
-                [role],
+                f"{role.args_place}: {option.text} is not yours to set: {why} ({mine.text}).",
+                "Remove it." + _instead(role.name, option.name),
+                [role.name],
             )
     kept += argv[at:]
     return kept, pasted
@@ -375,21 +375,21 @@ def _same(written: Option, derived: Option) -> bool:
 
 
 def _connector(
-    argv: list[str], mode: Mode, role: str, values: t.Mapping[str, t.Any], findings: Findings
+    argv: list[str], mode: Mode, role: Role, values: t.Mapping[str, t.Any], findings: Findings
 ) -> tuple[list[str], list[str]]:
     """The user's argv and the connector's argument: the mode's, or the user's own where one is written."""
     if mode.connector is None:
         return argv, []
-    text = _partial(placeholders.from_json(_without_none(mode.connector.by_role[role])), values)
+    text = _partial(placeholders.from_json(_without_none(mode.connector.by_role[role.name])), values)
     arguments, flag = Arguments(argv), mode.connector.flag
     derived = [f"{flag}={text}"]
     dotted = [o for o in arguments.options if o.name.startswith(normal(flag) + ".")]
     if dotted:
         findings.error(
             "malformed-connector",
-            f"roles.{role}.args: {dotted[0].text} writes one key of {flag}; the engine would take it for the whole connector.",
+            f"{role.args_place}: {dotted[0].text} writes one key of {flag}; the engine would take it for the whole connector.",
             f"Write the whole object: {flag}={{...}}.",
-            [role],
+            [role.name],
         )
     own = arguments.last([flag])
     if own is None:
@@ -402,18 +402,18 @@ def _connector(
     if given is None:
         findings.error(
             "malformed-connector",
-            f"roles.{role}.args: the value of {own.flag} is not a JSON object: {_shorten(own.value or 'nothing')}",
+            f"{role.args_place}: the value of {own.flag} is not a JSON object: {_shorten(own.value or 'nothing')}",
             'Write it as one entry, for example \'--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}\'.',
-            [role],
+            [role.name],
         )
         return rest, derived
     if given == read_json_object(text):
         return rest, derived
     findings.warning(
         "own-connector",
-        f"roles.{role}.args: your {own.flag} stands in place of the recipe's; its environment and ports stay.",
+        f"{role.args_place}: your {own.flag} stands in place of the recipe's; its environment and ports stay.",
         "What your connector shares with the recipe's is checked; a connector of another family is not compared.",
-        [role],
+        [role.name],
     )
     others = taken - set(range(own.start, own.stop))
     return [token for i, token in enumerate(argv) if i not in others], []

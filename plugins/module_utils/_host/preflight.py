@@ -61,7 +61,11 @@ def not_here(address: str) -> str:
             with socket.socket(reach.family(ip), socket.SOCK_STREAM) as probe:
                 probe.bind((ip, 0))
         except OSError:
-            return "no interface of the host has it" if ip == address else f"it is looked up here as {ip}, which no interface has"
+            return (
+                "no interface of the host has it"
+                if ip == address
+                else f"it is looked up here as {ip}, which no interface has"
+            )
         if ip != address and ip.startswith("127."):
             return f"it is looked up here as {ip} (/etc/hosts), which peers do not reach"
     return ""

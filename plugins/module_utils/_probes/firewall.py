@@ -46,7 +46,8 @@ def firewall(etc: str = "/etc") -> dict[str, t.Any]:
 def iptables_drops(said: str) -> bool:
     """Whether `iptables -S INPUT` turns anything away."""
     return any(
-        re.match(r"-P INPUT (DROP|REJECT)", line) or re.search(r"-j (DROP|REJECT)\b", line) for line in said.splitlines()
+        re.match(r"-P INPUT (DROP|REJECT)", line) or re.search(r"-j (DROP|REJECT)\b", line)
+        for line in said.splitlines()
     )
 
 
@@ -63,7 +64,9 @@ def nft_drops(said: str) -> bool:
     }
     rules = [item["rule"] for item in items if "rule" in item]
     inside = [r for r in rules if (r.get("family"), r.get("table"), r.get("chain")) in chains]
-    return "drop" in chains.values() or any(word in e for r in inside for e in r.get("expr") or () for word in ("drop", "reject"))
+    return "drop" in chains.values() or any(
+        word in e for r in inside for e in r.get("expr") or () for word in ("drop", "reject")
+    )
 
 
 def proxies(environment: t.Mapping[str, str] | None = None, etc: str = "/etc") -> dict[str, dict[str, str]]:
@@ -74,7 +77,7 @@ def proxies(environment: t.Mapping[str, str] | None = None, etc: str = "/etc") -
         if name.lower() in PROXIES and value
     }
     daemon = {}
-    for path in sorted(glob.glob(f"{etc}/systemd/system/docker.service.d/*.conf")) + [f"{etc}/default/docker"]:
+    for path in [*sorted(glob.glob(f"{etc}/systemd/system/docker.service.d/*.conf")), f"{etc}/default/docker"]:
         for name, value in re.findall(r"(?i)\b(https?_proxy|all_proxy)=[\"']?([^\s\"']+)", text(path)):
             daemon[name.lower()] = bare(value)
     return {"environment": mine, "daemon": daemon}

@@ -4,7 +4,7 @@
 # This module util is PRIVATE to the collection.
 """The network interfaces of this host as the kernel tells them: what each is made of, what it stands on, its addresses, its speed.
 
-`ip -j -d addr` is asked first; where there is none, or one that speaks no JSON, the same is read from /sys, /proc and the kernel's calls."""
+`ip -j -d addr` is asked first; where there is none, or one that speaks no JSON, the same is read from /sys, /proc and by calls."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ PAIRS = ("netkit", "veth")
 _TYPES = {512: "ppp", 768: "ipip", 769: "ip6tnl", 776: "sit", 778: "gre", 823: "ip6gre"}
 # What drivers call themselves in answer to SIOCETHTOOL, where they are no device's.
 _DRIVERS = {
-    "802.1Q VLAN Support": "vlan", "bonding": "bond", "bridge": "bridge", "dummy": "dummy", "ifb": "ifb", "ip6_tunnel": "ip6tnl", "ipvlan": "ipvlan",
-    "macvlan": "macvlan", "openvswitch": "openvswitch", "team": "team", "tun": "tun", "veth": "veth", "vxlan": "vxlan", "wireguard": "wireguard",
+    "802.1Q VLAN Support": "vlan", "bonding": "bond", "bridge": "bridge", "dummy": "dummy", "ifb": "ifb", "ip6_tunnel": "ip6tnl",
+    "ipvlan": "ipvlan",
+    "macvlan": "macvlan", "openvswitch": "openvswitch", "team": "team", "tun": "tun", "veth": "veth",
+    "vxlan": "vxlan", "wireguard": "wireguard",
 }  # fmt: skip
 
 
@@ -175,7 +177,12 @@ def _kind(folder: str, driver_: str) -> str:
     words = [line.partition("=")[2] for line in text(f"{folder}/uevent").splitlines() if line.startswith("DEVTYPE=")]
     places = {"bridge": "bridge", "bonding": "bond", "tun_flags": "tun"}
     found = next((kind for name, kind in places.items() if os.path.exists(f"{folder}/{name}")), "")
-    kind = found or (words[0] if words else "") or _DRIVERS.get(driver_, "") or _TYPES.get(number(f"{folder}/type") or 0, "")
+    kind = (
+        found
+        or (words[0] if words else "")
+        or _DRIVERS.get(driver_, "")
+        or _TYPES.get(number(f"{folder}/type") or 0, "")
+    )
     return kind or ("tun" if number(f"{folder}/type") == 65534 else "")
 
 
@@ -184,7 +191,8 @@ def _peer_is_here(folder: str, sys: str) -> bool:
     the namespace, so this can be wrong; `ip` tells both."""
     mine, other = number(f"{folder}/ifindex"), number(f"{folder}/iflink")
     return mine != other and any(
-        number(f"{path}/ifindex") == other and number(f"{path}/iflink") == mine for path in glob.glob(f"{sys}/class/net/*")
+        number(f"{path}/ifindex") == other and number(f"{path}/iflink") == mine
+        for path in glob.glob(f"{sys}/class/net/*")
     )
 
 
@@ -219,9 +227,7 @@ def _ipv6_of(name: str, proc: str) -> list[Address]:
     rows = (line.split() for line in text(f"{proc}/net/if_inet6").splitlines())
     return [
         # The flags: 0x01 temporary, 0x08 dadfailed, 0x20 deprecated, 0x40 tentative.
-        Address(
-            socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])), int(row[2], 16), bool(int(row[4], 16) & 0x21)
-        )
+        Address(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])), int(row[2], 16), bool(int(row[4], 16) & 0x21))
         for row in rows
         if len(row) == 6 and row[5] == name and not int(row[4], 16) & 0x48
     ]
@@ -242,7 +248,9 @@ def default_routes(proc: str = "/proc") -> list[str]:
 
 def parse_route(said: str) -> list[str]:
     """What `ip -j route` says of default routes. Raises ValueError when it is not JSON."""
-    routes = [r for r in json.loads(said or "[]") if r.get("dst") == "default" and r.get("type", "unicast") == "unicast"]
+    routes = [
+        r for r in json.loads(said or "[]") if r.get("dst") == "default" and r.get("type", "unicast") == "unicast"
+    ]
     found = []
     for route in sorted(routes, key=lambda r: r.get("metric", 0)):
         for hop in [route, *(route.get("nexthops") or [])]:

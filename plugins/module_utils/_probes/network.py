@@ -54,7 +54,9 @@ class Interface(Link):
         """What one chooses it by."""
         words = [str(self.address()), rate_text(self.rate)]
         words += [f"driver {self.driver}"] if self.driver else [self.kind] if self.kind else []
-        words += [f"RDMA {', '.join(p.name + ('' if p.active else ' (down)') for p in self.rdma)}" if self.rdma else "no RDMA"]
+        words += [
+            f"RDMA {', '.join(p.name + ('' if p.active else ' (down)') for p in self.rdma)}" if self.rdma else "no RDMA"
+        ]
         words += ["default route"] if self.default_route else []
         return f"{self.name} ({', '.join(filter(None, words))})"
 
@@ -98,7 +100,9 @@ def judge(found: t.Sequence[Link], sys: str = "/sys") -> list[Interface]:
         one = Interface(**vars(link))
         one.rdma = rdma.behind(link.name, [a.ip for a in link.addresses if a.routable], sys)
         one.why_not = _why_not(link, by_name, inside)
-        if link.kind in (*links.PAIRS, *links.TUNNELS, "openvswitch") or (link.kind == "bridge" and not _has_uplink(link, by_name)):
+        if link.kind in (*links.PAIRS, *links.TUNNELS, "openvswitch") or (
+            link.kind == "bridge" and not _has_uplink(link, by_name)
+        ):
             one.speed = None  # made up: 10 Gb/s of a pair, whatever it leads to
         judged.append(one)
     return judged
@@ -123,7 +127,10 @@ def _why_not(link: Link, by_name: t.Mapping[str, Link], inside: bool) -> str:
         (kind in links.TUNNELS, f"it is a tunnel ({kind})"),
         (kind in links.NOWHERE, f"it leads nowhere ({kind})"),
         (not any(a.routable for a in link.addresses), "it has no address that another host could route to"),
-        (kind == "bridge" and not way_out and not _has_uplink(link, by_name), "it is a bridge without a NIC: for containers or VMs"),
+        (
+            kind == "bridge" and not way_out and not _has_uplink(link, by_name),
+            "it is a bridge without a NIC: for containers or VMs",
+        ),
         (kind == "openvswitch" and not way_out, "it is a switch of containers or VMs"),
         (kind in links.PAIRS and link.inner and not way_out, "its other end is on this host"),
         (kind in links.PAIRS and not way_out and not inside, "it leads to a container of this host"),
@@ -133,7 +140,7 @@ def _why_not(link: Link, by_name: t.Mapping[str, Link], inside: bool) -> str:
 
 
 def _kind_of(name: str | None, by_name: t.Mapping[str, Link]) -> str:
-    return by_name[name].kind if name in by_name else ""
+    return by_name[name].kind if name and name in by_name else ""
 
 
 def _has_uplink(bridge: Link, by_name: t.Mapping[str, Link]) -> bool:
@@ -200,12 +207,17 @@ def choose(
         way_out = next((i for i in found if i.default_route and i.address()), None)
         if way_out and not address:
             return _chosen([way_out], None, listed, "it has the default route, and the mode needs no more")
-        return _refused(listed, f"no interface has the host's address {address}, so there is none for the KV cache's handshake")
+        return _refused(
+            listed, f"no interface has the host's address {address}, so there is none for the KV cache's handshake"
+        )
     if len(candidates) == 1:
         return _chosen(candidates, address, listed, "it is the only interface that other hosts can reach")
     if candidates:
         told = "; ".join(i.told for i in candidates[:MAX_LISTED]) + ("; ..." if len(candidates) > MAX_LISTED else "")
-        return _refused(listed, f"several interfaces could carry the KV cache, and none is guessed (pd_kv_interface names it): {told}")
+        return _refused(
+            listed,
+            f"several interfaces could carry the KV cache, and none is guessed (pd_kv_interface names it): {told}",
+        )
     if home and not home.loopback and home.up:
         return _chosen([home], address, listed, "it has the host's own address, and there is no other")
     return _refused(listed, f"no interface is up with an address that other hosts could reach{_others(found)}")
@@ -222,7 +234,9 @@ def _named(
     given = f"pd_kv_interface is {', '.join(names)}"
     missing = [n for n in names if n not in by_name]
     if missing:
-        return _refused(listed, f"pd_kv_interface names {', '.join(missing)}, which the host has not (it has {', '.join(by_name)})")
+        return _refused(
+            listed, f"pd_kv_interface names {', '.join(missing)}, which the host has not (it has {', '.join(by_name)})"
+        )
     chosen = [by_name[n] for n in names]
     down = [i.name for i in chosen if not i.up]
     if down:
@@ -232,7 +246,9 @@ def _named(
     part = next((i for i in chosen if i.master and not i.address(address)), None)
     if part:
         return _refused(listed, f"{given}, and {part.name} is a part of {part.master}: name that one")
-    return _chosen(chosen, address, listed, "pd_kv_interface names it" if len(names) == 1 else "pd_kv_interface names them")
+    return _chosen(
+        chosen, address, listed, "pd_kv_interface names it" if len(names) == 1 else "pd_kv_interface names them"
+    )
 
 
 def _chosen(chosen: t.Sequence[Interface], address: str | None, listed: list[str], reason: str) -> dict[str, t.Any]:

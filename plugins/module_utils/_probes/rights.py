@@ -41,7 +41,9 @@ def rdma(dev: str = "/dev", sys: str = "/sys", proc: str = "/proc") -> dict[str,
     }
 
 
-def drivers(proc: str = "/proc", sys: str = "/sys", ascend: str = "/usr/local/Ascend/driver/version.info") -> dict[str, str]:
+def drivers(
+    proc: str = "/proc", sys: str = "/sys", ascend: str = "/usr/local/Ascend/driver/version.info"
+) -> dict[str, str]:
     """The versions of the drivers that are there, by vendor."""
     found = {}
     nvidia = re.search(r"Kernel Module(?: for \S+)?\s+([\d.]+)", text(f"{proc}/driver/nvidia/version"))

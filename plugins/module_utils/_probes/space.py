@@ -40,7 +40,9 @@ def on_gpus() -> list[dict[str, t.Any]]:
     return parse_apps(said.out) if said and not said.error else []
 
 
-def parse_apps(said: str, marker: t.Callable[[int], tuple[str, str] | None] = processes.marker) -> list[dict[str, t.Any]]:
+def parse_apps(
+    said: str, marker: t.Callable[[int], tuple[str, str] | None] = processes.marker
+) -> list[dict[str, t.Any]]:
     found = []
     for line in said.splitlines():
         cells = [cell.strip() for cell in line.split(",", 3)]

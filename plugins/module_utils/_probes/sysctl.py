@@ -20,7 +20,7 @@ def path(proc: str = "/proc") -> str:
 
 
 def parse(text: str) -> list[Span]:
-    """"40000-40063,50000" as spans."""
+    """ "40000-40063,50000" as spans."""
     found = []
     for word in filter(None, (w.strip() for w in text.replace("\n", ",").split(","))):
         low, _dash, high = word.partition("-")
@@ -71,7 +71,9 @@ def write_file(file: str, spans: t.Sequence[Span]) -> None:
     handle, name = tempfile.mkstemp(dir=os.path.dirname(file), prefix=".inferops-pd-")
     try:
         with os.fdopen(handle, "w", encoding="ascii") as stream:
-            stream.write(f"# Written by inferops.pd: ports of members, kept from outgoing connections.\n{NAME} = {text_of(spans)}\n")
+            stream.write(
+                f"# Written by inferops.pd: ports of members, kept from outgoing connections.\n{NAME} = {text_of(spans)}\n"
+            )
         os.chmod(name, 0o644)
         os.replace(name, file)
     except OSError:
