@@ -45,7 +45,9 @@ def plans() -> None:
         told = json.loads(done.stdout)
         per = told["cpu"] / told["members"] * 1e6
         rows.append([count, told["members"], f"{told['cpu']:.2f} s", f"{per:.0f} us", f"{told['rss']:.0f} MB"])
-    table("group_plan's core, one group on synthetic hosts", ["hosts", "members", "CPU", "per member", "peak RSS"], rows)
+    table(
+        "group_plan's core, one group on synthetic hosts", ["hosts", "members", "CPU", "per member", "peak RSS"], rows
+    )
 
 
 def validations() -> None:
@@ -67,7 +69,9 @@ def run(site: Life, *words: str) -> tuple[str, float, float]:
     began = uptime()
     env = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
     command = [playbook_command(), "-i", str(site.folder / "hosts.yml"), *words]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
     took = uptime() - began
     if done.returncode:
         sys.exit(done.stdout[-4000:] + done.stderr[-2000:])
@@ -104,7 +108,16 @@ def counts(folder: Path, model: Path) -> None:
             [f"{each}P{each}D", len(_TASK.findall(out)), tasks, sum(called.values()), f"{launched:.1f} s", f"{took:.1f} s",
              idle_calls, f"{idle:.1f} s"]
         )  # fmt: skip
-    head = ["group", "tasks", "of them run", "module calls", "to the first launch", "in all", "calls, unchanged", "in all"]
+    head = [
+        "group",
+        "tasks",
+        "of them run",
+        "module calls",
+        "to the first launch",
+        "in all",
+        "calls, unchanged",
+        "in all",
+    ]
     table("deploy on one host, stand-in engines (a wait calls its module once a slice)", head, rows)
     names = sorted({*calls[1], *calls[8]})
     table("module calls by module", ["module", "1P1D", "8P8D"], [[n, calls[1][n], calls[8][n]] for n in names])
@@ -132,7 +145,7 @@ def alone(command: t.Sequence[str], env: t.Mapping[str, str], url: str) -> float
 def ready(site: Life, title: str) -> list[t.Any]:
     """A deploy against the slowest engine's own start: the same command, alone on the machine."""
     try:
-        out, began, took = run(site, "inferops.pd.deploy", "--diff")
+        _out, began, took = run(site, "inferops.pd.deploy")
         pids = {name: pid for name, pid in site.pids().items() if "router" not in name}
         launched = min(map(started, pids.values())) - began
         name, pid = next(iter(sorted(pids.items())))
@@ -157,7 +170,8 @@ def readiness(folder: Path, model: Path) -> None:
         low = free_block(25)
         real = real_group()
         real["roles"]["router"]["port"] = low
-        rows.append(ready(Life(folder / "real", {"node": {"pd_port_range": f"{low + 1}-{low + 24}"}}, {"real": real}), "real vLLM on the CPU"))
+        hosts = {"node": {"pd_port_range": f"{low + 1}-{low + 24}"}}
+        rows.append(ready(Life(folder / "real", hosts, {"real": real}), "real vLLM on the CPU"))
     head = ["engine", "to the first launch", "deploy in all, proof included", "one engine alone", "added"]
     table("time to a proven group of two engines, against the start of one that has the machine for itself", head, rows)
 

@@ -1,6 +1,6 @@
 """The core's part of group_plan for N synthetic hosts of 8 members each, in a process of its own: prints seconds of CPU and peak memory.
 
-    fleet.py HOSTS
+fleet.py HOSTS
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def main(count: int) -> None:
         prefill={"hosts": "all", "replicas": half}, decode={"hosts": "all", "replicas": half}, router={"hosts": "h0"}
     )
     verdict = builders.judge(spec)
-    assert verdict.group and verdict.template
+    assert verdict.group
+    assert verdict.template
     before, base = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     hosts = {name: read_host(name, facts) for name, facts in raw.items()}
     patterns = {"prefill": names, "decode": names, "router": ["h0"]}

@@ -19,15 +19,20 @@ from support import ROOT, Run, Site
 
 STANDIN = ROOT / "tests" / "standin"
 # Below the kernel's range for clients, and apart from the ports of the demo and of the end-to-end tests.
-LOWEST, HIGHEST = 30100, 32700
+LOWEST = 30100
+
+
+# A worker of pytest-xdist keeps to a part of its own: a free port may be another's a moment later.
+PART = 650
+FIRST = LOWEST + PART * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4)
 
 
 def free_block(width: int, _state: dict[str, int] = {}) -> int:  # noqa: B006
-    """The first of `width` free ports in a row that no test of this process got before."""
-    port = _state.get("next", LOWEST + os.getpid() * 37 % (HIGHEST - LOWEST))
-    for _attempt in range(HIGHEST - LOWEST):
-        if port + width > HIGHEST:
-            port = LOWEST
+    """The first of `width` free ports in a row, after those that this process got before."""
+    port = _state.get("next", FIRST + os.getpid() * 37 % (PART - 60))
+    for _attempt in range(PART):
+        if port + width > FIRST + PART:
+            port = FIRST
         busy = next((p for p in range(port, port + width) if not _free(p)), None)
         if busy is None:
             _state["next"] = port + width
@@ -49,7 +54,11 @@ def _free(port: int) -> bool:
 def spec(model: Path, port: int, **changes: t.Any) -> dict[str, t.Any]:
     """A 1P1D group on stand-ins. Changes of `prefill`, `decode`, `router` and `engine` are merged, all others replace a key."""
     parts: dict[str, dict[str, t.Any]] = {
-        "engine": {"executable": str(STANDIN / "vllm"), "args": ["--max-model-len=4096"], "env": {"STANDIN_LOAD": "0.1"}},
+        "engine": {
+            "executable": str(STANDIN / "vllm"),
+            "args": ["--max-model-len=4096"],
+            "env": {"STANDIN_LOAD": "0.1"},
+        },
         "prefill": {"hosts": "node", "gpus": 0},
         "decode": {"hosts": "node", "gpus": 0},
         "router": {"hosts": "node", "port": port, "executable": str(STANDIN / "vllm-router")},
@@ -104,13 +113,18 @@ class Life(Site):
         found: dict[str, int] = {}
         for state in states or self.states:
             for starts in state.glob("groups/*/members/*/starts"):
-                pid = int(starts.read_text().split()[-1])
+                try:
+                    pid = int(starts.read_text().split()[-1])
+                except (OSError, IndexError):
+                    continue  # it is being made, or removed
                 if alive(pid):
                     found[starts.parent.name] = pid
         return found
 
     def record(self, group: str = "g", state: Path | None = None) -> dict[str, t.Any]:
-        return t.cast("dict[str, t.Any]", json.loads(((state or self.states[0]) / f"groups/{group}/record.json").read_text()))
+        return t.cast(
+            "dict[str, t.Any]", json.loads(((state or self.states[0]) / f"groups/{group}/record.json").read_text())
+        )
 
     def untouched(self) -> bool:
         """Whether no run has left anything on any host."""
@@ -130,7 +144,10 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def kill(pid: int) -> None:

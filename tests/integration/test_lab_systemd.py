@@ -83,7 +83,7 @@ class Fleet(LabSite):
 
     def clean(self) -> None:
         self.lab.everywhere(
-            "for u in $(ls /etc/systemd/system | grep ^inferops-pd-); do systemctl stop $u; rm /etc/systemd/system/$u; done;"
+            "for u in $(ls /etc/systemd/system | grep ^inferops-pd-); do systemctl stop $u; rm -f /etc/systemd/system/$u; done;"
             " loginctl disable-linger ops; pkill -KILL -u ops; rm -rf /home/ops/.config/systemd/user/inferops-pd-*;"
             f" systemctl reset-failed; systemctl daemon-reload; rm -rf {STATE} /home/ops/.local/state/inferops-pd"
         )
@@ -344,12 +344,13 @@ def test_a_silent_systemd_is_told_before_anything_starts(bare: Fleet) -> None:
 def test_a_unit_of_somebody_else_is_left_alone(bare: Fleet) -> None:
     site = bare
     path = "/etc/systemd/system/inferops-pd-g-decode-0.service"
-    site.lab.ssh("h3", f"printf '[Service]\\nExecStart=/bin/true\\n' > {path}")
-    out = " ".join(site.play("deploy", pd_on_failure="stop").refused().out.split())
+    site.lab.ssh("h1", f"printf '[Service]\\nExecStart=/bin/true\\n' > {path}")
+    member = support_runtime.member("g", "decode", 0, 25001)
+    member["parts"][0]["argv"][0] = member["parts"][0]["executable"] = "/usr/bin/python3"
+    plan = {**support_runtime.slice_of("g", [member]), "runtime": "systemd"}
+    out = " ".join(site.module("h1", "members", {"plan": plan, "phase": "start"}).refused().out.split())
     assert f"Writing {path}: it belongs to somebody else" in out
-    assert site.lab.ssh("h3", f"cat {path}; rm {path}").count("/bin/true") == 1
-    site.play("remove", pd_group="g", pd_break_lock="true").ok()
-    assert site.left() == {}
+    assert site.lab.ssh("h1", f"cat {path}; ls {STATE}/groups/g") == "[Service]\nExecStart=/bin/true\nrecord.json\n"
 
 
 def test_two_nics_and_no_word_which(bare: Fleet) -> None:

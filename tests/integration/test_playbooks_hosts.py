@@ -84,6 +84,7 @@ def test_a_group_over_two_hosts_is_never_changed_by_halves(make_site: Make, tmp_
     # A part of the group is left out, by --limit or because a host does not answer: nothing stops.
     limited = site.play("restart", "--limit", "h1", pd_group="g").refused()
     assert "a restart of a part of the group is refused" in " ".join(limited.out.split())
+    assert "does-not-fit" not in limited.out, "a host that was left out is no host that is too small"
     assert site.pids() == before
     lose(site, "h2")
     for book in ("restart", "remove"):

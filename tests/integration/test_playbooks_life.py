@@ -166,7 +166,10 @@ def test_a_secret_is_in_the_members_environment_and_nowhere_else(make_site: Make
     site = make_site()
     site.group["engine"]["secrets"] = {"HF_TOKEN": secret}
     site.write()
-    outputs = [site.play("deploy", "-vvv", "--check", "--diff").ok().out, site.play("deploy", "-vvv", "--diff").ok().out]
+    outputs = [
+        site.play("deploy", "-vvv", "--check", "--diff").ok().out,
+        site.play("deploy", "-vvv", "--diff").ok().out,
+    ]
     members = {k: v for k, v in site.pids().items() if "router" not in k}
     for pid in members.values():
         assert f"HF_TOKEN={secret}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -220,7 +223,9 @@ def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None
     assert set(before) == ALL
 
     third = start(site, "inferops.pd.restart", "-e", "pd_group=g")
-    support_runtime.wait_for(lambda: site.pids() and not set(site.pids().values()) & set(before.values()), 60, "new members")
+    support_runtime.wait_for(
+        lambda: site.pids() and not set(site.pids().values()) & set(before.values()), 60, "new members"
+    )
     os.killpg(third.pid, signal.SIGKILL)
     third.communicate(timeout=30)
     assert locked(site)

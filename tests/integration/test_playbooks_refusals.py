@@ -66,7 +66,7 @@ SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
     ),
     "owned router flag": ({"roles.router.args": ["--port=1"]}, ["--port", "roles.router.port"]),
     "malformed connector": (
-        {"engine.args": ["--kv-transfer-config={kv_role: kv_both}"]},
+        {"roles.prefill.extra_args": ["--kv-transfer-config={kv_role: kv_both}"]},
         ["--kv-transfer-config", "JSON"],
     ),
     "engine missing": (

@@ -6,8 +6,8 @@
     vllm-router --kv-connector=nixl --host=127.0.0.1 --port=8000 --enable-igw
     vllm-router ... --vllm-pd-disaggregation --prefill http://127.0.0.1:1 --decode http://127.0.0.1:2
 
-As measured of the real one: with --enable-igw the peers of the command line count for nothing and the worker API takes them; without it they
-are fixed, and POST /workers answers 400. It checks no health, retries nothing and knows no policy.
+As measured of the real one: with --enable-igw the peers of the command line count for nothing and the worker API takes them; without it
+they are fixed, and POST /workers answers 400. It checks no health, retries nothing and knows no policy.
 
 Environment:
   STANDIN_ROUTER_FAIL  exit_at_start (an argparse error) or deaf (POST /workers is answered with 200 and forgotten)
