@@ -91,7 +91,7 @@ class ActionModule(PlanAction):
             clocks={h: (r["asked"][0], r["asked"][1]) for h, r in said.items() if r.get("asked")},
         )
         preflight.judge_hosts(flight, findings)
-        preflight.judge_band(getattr(request.template.mode, "ports_to_avoid", None) or {}, flight, findings)
+        preflight.judge_band(request.template.mode.ports_to_avoid, flight, findings)
         preflight_between.judge_between(flight, findings)
         return self._tell(request, flight, findings)
 

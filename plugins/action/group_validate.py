@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import as_text
 from ..module_utils._core.known import Known
+from ..module_utils._core.member import CONTAINERS
 from ..module_utils._core.validate import Verdict
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._plain import to_plain
@@ -118,6 +119,7 @@ def observe(verdict: Verdict) -> dict[str, t.Any]:
     return {
         "models": [group.model],
         "executables": sorted({role.executable for role in template.roles.values() if role.executable}),
+        "images": sorted({r.image for r in template.roles.values() if r.image}) if group.runtime in CONTAINERS else [],
         "runtimes": [group.runtime],
         "interface_plane": template.mode.interface_plane,
     }

@@ -29,7 +29,7 @@ class ActionModule(PdAction):
         "state_dir": {"type": "path"},
         "supervisord": {"type": "path"},
         "docker_host": {"type": "str"},
-        "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
+        "scope": {"type": "str", "choices": ["system", "user"]},
         "break_lock": {"type": "bool", "default": False},
         "registered": {"type": "bool", "default": False},
         "state": {"type": "str", "default": "partial"},
@@ -61,10 +61,7 @@ class ActionModule(PdAction):
             "plan": part,
             "phase": phase,
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
-            "state_dir": self.args["state_dir"],
-            "supervisord": self.args["supervisord"],
-            "docker_host": self.args["docker_host"],
-            "scope": self.args["scope"],
+            **self.runtime_options(),
             "holder": holder(),
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
@@ -85,14 +82,7 @@ class ActionModule(PdAction):
         if self._task.check_mode and fresh:
             return
         if fresh:
-            waited = wait_for_members(
-                self,
-                plan,
-                "router",
-                state_dir=self.args["state_dir"],
-                supervisord=self.args["supervisord"],
-                docker_host=self.args["docker_host"],
-            )
+            waited = wait_for_members(self, plan, "router", self.runtime_options())
             result["waited"] = waited
             if waited.get("not_ready"):
                 result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}

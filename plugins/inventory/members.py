@@ -176,16 +176,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _fill(self, members: t.Mapping[str, list[dict[str, t.Any]]]) -> None:
         strict = self.get_option("strict")
+        inventory: t.Any = self.inventory
         for host, found in members.items():
             if not found:
                 continue
-            self.inventory.add_host(host)
-            self.inventory.set_variable(host, "pd_members", found)
+            inventory.add_host(host)
+            inventory.set_variable(host, "pd_members", found)
             for member in found:
                 names = (member["group"], f"{member['group']}_{member['role']}", f"role_{member['role']}")
                 for name in names:
-                    group = self.inventory.add_group(f"pd_{_UNSAFE.sub('_', str(name))}")
-                    self.inventory.add_host(host, group=group)
+                    group = inventory.add_group(f"pd_{_UNSAFE.sub('_', str(name))}")
+                    inventory.add_host(host, group=group)
             variables = {"pd_members": found}
             self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
             self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)

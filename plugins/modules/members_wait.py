@@ -71,13 +71,13 @@ options:
     type: int
     default: 10
   state_dir:
-    description: Where the collection keeps its state on the host. The default is that of M(inferops.pd.members).
+    description: Where the collection keeps its state on the host. The default is the host variable C(pd_state_dir).
     type: path
   supervisord:
-    description: Path of C(supervisord), for runtime supervisor.
+    description: Path of C(supervisord), for runtime supervisor. The default is the host variable C(pd_supervisord).
     type: path
   docker_host:
-    description: Where the container engine listens, for runtime docker. The default is that of M(inferops.pd.members).
+    description: Where the container engine listens, for runtime docker. The default is the host variable C(pd_docker_host).
     type: str
   members:
     description: Set by the action plugin. The members of this host.

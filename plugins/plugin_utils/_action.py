@@ -24,6 +24,9 @@ from ._modes import load_modes
 from ._plain import names_list, to_plain
 
 
+RUNTIME_OPTIONS = ("state_dir", "supervisord", "docker_host", "scope")
+
+
 class PdAction(ActionBase):
     """An action that runs on the controller alone. Subclasses give ARGUMENTS and `act`."""
 
@@ -54,6 +57,14 @@ class PdAction(ActionBase):
         if name not in self.task_vars:
             return default
         return to_plain(self._templar.template(self.task_vars[name]))
+
+    def runtime_options(self) -> dict[str, t.Any]:
+        """How this host runs members, for the host's own modules: each option of the task, else the host variable pd_OPTION."""
+        options = {}
+        for name in RUNTIME_OPTIONS:
+            given = self.args.get(name)
+            options[name] = given if given is not None else self.variable(f"pd_{name}")
+        return {name: value for name, value in options.items() if value not in (None, "")}
 
     def groups(self) -> dict[str, t.Any]:
         """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""

@@ -172,9 +172,7 @@ def wait_for_members(
     action: ActionBase,
     plan: t.Mapping[str, t.Any],
     phase: str,
-    state_dir: str | None = None,
-    supervisord: str | None = None,
-    docker_host: str | None = None,
+    options: t.Mapping[str, t.Any],
     limit: float | None = None,
     hold: bool = True,
     give_up: str = "decided",
@@ -182,6 +180,7 @@ def wait_for_members(
     holder: t.Mapping[str, t.Any] | None = None,
 ) -> Result:
     """Wait for the members of `plan` that are on the host of `action`: its engines, or its router. Failure is data: `not_ready` says why.
+    `options` tell how the host runs members.
 
     Raises AnsibleConnectionFailure when the host stays out of reach."""
     variables = action.task_vars  # type: ignore[attr-defined]
@@ -193,9 +192,7 @@ def wait_for_members(
     fixed: dict[str, t.Any] = {
         "runtime": plan["runtime"],
         "group": plan["group"],
-        "state_dir": state_dir,
-        "supervisord": supervisord,
-        "docker_host": docker_host,
+        **{name: options.get(name) for name in ("state_dir", "supervisord", "docker_host")},
         "holder": dict(holder) if holder and hold else None,
     }
 

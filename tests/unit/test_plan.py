@@ -160,7 +160,8 @@ def test_ports_that_the_kernel_may_give_to_a_client_are_a_warning():
     made.facts["h2"]["ports"].update(exposed=64, ephemeral=[32768, 60999])
     found = only(made.plan(two_hosts()).findings, "ports-ephemeral")
     assert (found.severity, found.host) == ("warning", "h2")
-    assert "ip_local_reserved_ports=40000-40063" in found.hint
+    assert "pd_reserve_ports=true" in found.hint
+    assert "40000-40063" in found.message
 
 
 def test_a_host_without_an_address():

@@ -96,6 +96,9 @@ def build(
                 "port": seat.port,
                 "ports": seat.ports,
                 "image": role.image,
+                "pull": role.pull,
+                "vendor": _vendor(host, seat),
+                "model": group.model if role.role != "router" else None,
                 "executable": role.executable,
                 "argv": argv,
                 "env": env,
@@ -131,6 +134,12 @@ def build(
     }
 
 
+def _vendor(host: Host, seat: Seat) -> str | None:
+    """The maker of the member's GPUs, where all are of one."""
+    found = {str(g.get("vendor")).lower() for g in host.gpus if str(g["id"]) in seat.gpus and g.get("vendor")}
+    return found.pop() if len(found) == 1 else None
+
+
 def _gpu_mask(host: Host, seat: Seat) -> dict[str, str]:
     """What confines a member to its own GPUs where no container does: the variable of its vendor, over which a user's own wins."""
     vendors = {str(g.get("vendor") or "nvidia").lower() for g in host.gpus if str(g["id"]) in seat.gpus}
@@ -159,8 +168,9 @@ def _probe(
 
 def identity(host: Host, model: str, executable: str, image: str | None) -> dict[str, t.Any]:
     """What must be the same for all members of a generation beside their spec: which engine it really is, and which model."""
+    found = host.image(image) if image else {}
     return {
-        "engine": image or host.executable(executable).get("version"),
+        "engine": found.get("digest") or found.get("id") or image or host.executable(executable).get("version"),
         "model": host.model(model).get("fingerprint"),
     }
 

@@ -105,6 +105,8 @@ class Mode:
     refresh_with_prefill: tuple[str, ...]
     router: RouterRecipe | None
     kv_cache_providers: t.Mapping[str, t.Any]
+    # Ports that the transport takes by itself on a host with GPUs: {base, per_gpu}.
+    ports_to_avoid: t.Mapping[str, int] = field(default_factory=dict)
     source: str = ""
 
     def bands_of(self, role: str) -> list[Band]:
@@ -197,6 +199,7 @@ def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> Mode:
         refresh_with_prefill=_texts(raw.get("refresh_with_prefill")),
         router=_router(raw.get("router")),
         kv_cache_providers=raw.get("kv_cache_providers") or {},
+        ports_to_avoid=raw.get("ports_to_avoid") or {},
         source=source,
     )
     _check_placeholders(raw, mode, source)

@@ -81,6 +81,9 @@ class Host:
     def executable(self, path: str) -> t.Mapping[str, t.Any]:
         return (self.facts.get("executables") or {}).get(path) or {}
 
+    def image(self, name: str) -> t.Mapping[str, t.Any]:
+        return (self.facts.get("images") or {}).get(name) or {}
+
     def runtime(self, name: str) -> t.Mapping[str, t.Any]:
         return (self.facts.get("runtimes") or {}).get(name) or {}
 

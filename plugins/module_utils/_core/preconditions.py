@@ -9,10 +9,12 @@ from __future__ import annotations
 import typing as t
 
 from .finding import Findings
+from .member import CONTAINERS
 from .observed import Host
 from .placement import Seat
 from .situation import Choice, Request, Situation
 from .spec import ENGINE_ROLES, Group
+from .template import RoleTemplate
 
 
 def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collection[str], findings: Findings) -> None:
@@ -30,6 +32,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
         _check_ephemeral(host, findings)
         for role in sorted(roles):
             _check_executable(request, host, role, findings)
+            _check_image(group, request.template.roles[role], host, findings)
         engines = sorted(roles - {"router"})
         if not host.address:
             findings.error(
@@ -73,7 +76,8 @@ def _check_ephemeral(host: Host, findings: Findings) -> None:
             "ports-ephemeral",
             f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({clients}):"
             " an outgoing connection can take a member's port while it restarts.",
-            f"Reserve them: sysctl -w net.ipv4.ip_local_reserved_ports={span}, or set pd_port_range below that range.",
+            "Reserve them (inferops.pd.preflight -e pd_reserve_ports=true adds them to net.ipv4.ip_local_reserved_ports), or set"
+            " pd_port_range below that range.",
             [],
             host.name,
         )
@@ -94,7 +98,7 @@ def _check_runtime(group: Group, host: Host, findings: Findings) -> None:
 
 def _check_executable(request: Request, host: Host, role: str, findings: Findings) -> None:
     template = request.template.roles[role]
-    if request.group.runtime == "docker" or not template.executable:
+    if request.group.runtime in CONTAINERS or not template.executable:
         return
     if not host.executable(template.executable).get("exists"):
         findings.error(
@@ -102,6 +106,26 @@ def _check_executable(request: Request, host: Host, role: str, findings: Finding
             f"roles.{role}.executable: {template.executable} is not there, or not executable, on {host.name}.",
             f"Install it, or set {'engine' if role != 'router' else 'roles.router'}.executable to its path.",
             [role],
+            host.name,
+        )
+
+
+def _check_image(group: Group, template: RoleTemplate, host: Host, findings: Findings) -> None:
+    """An image that is not there and cannot be had is told before anything stops."""
+    if group.runtime not in CONTAINERS or not template.image:
+        return
+    facts = host.image(template.image)
+    if facts and facts.get("exists") is False and (template.pull == "never" or not facts.get("pullable")):
+        findings.error(
+            "image-missing",
+            f"{host.name}: image {template.image} is not there"
+            + (
+                ", and pull is never."
+                if template.pull == "never"
+                else f" and cannot be pulled: {facts.get('why') or 'no registry has it'}."
+            ),
+            "Load it on the host, or name one that its registry has.",
+            [template.role],
             host.name,
         )
 

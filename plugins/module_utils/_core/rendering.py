@@ -55,6 +55,9 @@ def render_members(
                 build(request.group, request.template, compiled[role], engine, host, seat, index, generation, shared)
             )
         except PdError as exc:
+            if host.kv_error:
+                # Its interface is refused already; that it has no address follows from it.
+                continue
             findings.error(
                 "unresolved-placeholder",
                 f"roles.{role} on {host.name}: {exc}",

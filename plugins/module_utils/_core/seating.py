@@ -174,7 +174,7 @@ def _no_room(
             f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{host.port_high + short[host.name]}.",
             [role],
         )
-    else:
+    elif not any(f.code == "host-unreachable" for f in findings.errors):
         findings.error(
             "does-not-fit",
             message,

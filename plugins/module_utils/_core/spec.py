@@ -19,10 +19,23 @@ from .finding import Findings
 
 ENGINE_ROLES = ("prefill", "decode")
 ROLES = (*ENGINE_ROLES, "router")
+PULL = ("missing", "always", "never")
 RUNTIMES = ("docker", "systemd", "supervisor")
 # What a role inherits from `engine`; the router only what stands in ROUTER_INHERITS.
-INHERITED = ("backend", "version", "image", "executable", "command", "args", "env", "secrets", "mounts", "devices")
-ROUTER_INHERITS = ("image", "env", "secrets")
+INHERITED = (
+    "backend",
+    "version",
+    "image",
+    "pull",
+    "executable",
+    "command",
+    "args",
+    "env",
+    "secrets",
+    "mounts",
+    "devices",
+)
+ROUTER_INHERITS = ("image", "pull", "env", "secrets")
 ADDITIVE = ("extra_args", "extra_env")
 GROUP_KEYS = (
     "mode",
@@ -83,13 +96,16 @@ class Role:
     secrets: tuple[str, ...] = ()
     mounts: tuple[t.Any, ...] = ()
     devices: tuple[t.Any, ...] = ()
+    pull: str = "missing"
     kv_cache: t.Mapping[str, t.Any] | None = None
     own: frozenset[str] = frozenset()
 
     @property
     def args_place(self) -> str:
         """Where its args are written: at the role, or at the engine that it inherits them from."""
-        return f"roles.{self.name}.args" if self.name == "router" or self.own & {"args", "extra_args"} else "engine.args"
+        return (
+            f"roles.{self.name}.args" if self.name == "router" or self.own & {"args", "extra_args"} else "engine.args"
+        )
 
     def to_plain(self) -> dict[str, t.Any]:
         """The role as the user would write it with nothing inherited; of secrets the names alone."""
@@ -100,6 +116,7 @@ class Role:
             plain |= {"gpus": self.gpus, "backend": self.backend, "version": self.version}
         return plain | {
             "image": self.image,
+            "pull": self.pull,
             "executable": self.executable,
             "command": list(self.command) if self.command is not None else None,
             "args": list(self.args),
@@ -287,6 +304,7 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
         secrets=tuple(sorted(reader.env(place("secrets"), merged, "secrets"))),
         mounts=tuple(reader.sequence(place("mounts"), merged, "mounts")),
         devices=tuple(reader.sequence(place("devices"), merged, "devices")),
+        pull=reader.choice(place("pull"), merged, "pull", PULL, "missing"),
         kv_cache=reader.mapping(where, own, "kv_cache") or None if name != "router" else None,
         own=frozenset(key for key, value in own.items() if value is not None),
     )

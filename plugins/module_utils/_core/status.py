@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from . import diff, record
@@ -221,7 +222,8 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
         )
         lines += [f"      {line}" for line in status["pending_diff"]]
     if status["lock"]:
-        lines.append(f"  ! locked by {status['lock'].get('who')} since {status['lock'].get('since')}")
+        since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
+        lines.append(f"  ! locked by {status['lock'].get('who')} since {since}")
     return lines + _rows(status["members"])
 
 

@@ -37,6 +37,8 @@ def steps_of(
     steps += _start(request, choice, members) + _router(request, choice, router)
     if any(s["do"] != "wait" for s in steps):
         steps.append(_step("endpoint", "write", "the record on every host of the group"))
+    elif router["member"] is not None and not (situation.record.get("endpoint") or {}).get("registered"):
+        steps.append(_step("endpoint", "register", "the run before this one did not get as far"))
     return steps
 
 

@@ -45,6 +45,8 @@ class RoleTemplate:
     sizes: Sizes
     bands: tuple[tuple[str, int], ...]
     resources: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # When a container's image is fetched; how a member comes to its image is no part of what it is.
+    pull: str = "missing"
     # Owned lines that the user pasted back: (as written, the derived template); the plan checks them against what it renders.
     pasted: tuple[tuple[str, str], ...] = ()
 
@@ -203,6 +205,7 @@ def _engine_role(
         env=_environment(role, mode.environment_of(role.name), values, findings),
         executable=values["executable"],
         image=role.image,
+        pull=role.pull,
         secrets=role.secrets,
         files=tuple(
             {k: _partial(v, values) if isinstance(v, str) else v for k, v in f.items() if k != "roles"}
@@ -266,6 +269,7 @@ def _router_role(
         env=_environment(role, recipe.environment, values, findings),
         executable=values["executable"],
         image=role.image if "image" in role.own else recipe.image or role.image,
+        pull=role.pull,
         secrets=role.secrets,
         files=(),
         mounts=_mounts(role, values),

@@ -196,6 +196,14 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
     name = plan["group"]
     wanted = {role: len([m for m in plan["members"] if m["role"] == role]) for role in ENGINE_ROLES}
     counts = ", ".join(f"{len(ids)} of {wanted[role]} {role}" for role, ids in verdict.ready.items())
+    refused = sorted(host for host, said in results.items() if any(r.get("refused") for r in said))
+    if refused:
+        return "\n".join(
+            [
+                f"Group {name}: {', '.join(refused)} refused this run, and nothing was changed there.",
+                *_list_problems(verdict),
+            ]
+        )
     lines = [_head(name, counts, verdict), *_list_failed(verdict)]
     if verdict.phase == "final":
         lines += _list_problems(verdict) + _proven(results)
@@ -215,7 +223,7 @@ def _head(name: str, counts: str, verdict: Verdict) -> str:
         if verdict.good:
             return f"Group {name} is running, short of members: {counts} ready."
         empty = [role for role, ids in verdict.ready.items() if not ids and f"0 of 0 {role}" in counts]
-        return f"Group {name} is not what it should be: {counts} ready." + (
+        return f"Group {name} does not serve as it should: {counts} ready." + (
             f" The plan has no {' and no '.join(empty)} member: its warnings say why." if empty else ""
         )
     if verdict.complete:
@@ -270,6 +278,8 @@ def _next(name: str, verdict: Verdict, readiness: str, stops: bool) -> list[str]
         lines.append("What this run started is stopped again (pd_on_failure is stop), so that its GPUs are free.")
         return [*lines, f"Mend the cause, then {again}."]
     running = sorted(i for ids in verdict.ready.values() for i in ids)
+    if engines and verdict.phase == "final":
+        lines.append("Its endpoint is not registered; a router that runs still answers whoever asks it.")
     if running:
         lines.append(f"What runs is kept: {', '.join(running)}.")
     loading = sorted(name for name, found in verdict.failed.items() if found["outcome"] in ("stopped", "late"))

@@ -106,6 +106,7 @@ class Work:
 
     def _router_stop(self) -> None:
         self._begin(changing=True)
+        self._deregister()
         self._remove(
             [i for i in self.part["absent"] if i in self.before and self.before[i]["label"]["role"] == "router"]
         )

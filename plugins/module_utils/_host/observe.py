@@ -117,7 +117,7 @@ def _mark_stuck(member: dict[str, t.Any], runtimes: t.Mapping[str, Runtime]) -> 
     """A process that lives and will never serve counts as down, so that a plan replaces it."""
     label = member["label"]
     runtime = runtimes.get(label.get("runtime") or "")
-    if member["state"] != "running" or member["ready"] or runtime is None:
+    if member["state"] not in observed.ALIVE or member["ready"] or runtime is None:
         return
     try:
         why = doomed(member, runtime.logs(label["group"], label["member"], TAIL_LINES))

@@ -153,7 +153,10 @@ class Reconciler:
             peer = by_url.get(url)
             if peer is None:
                 (difference.unwanted if url in unwanted_urls else difference.extra).append(entry)
-            elif entry["worker_type"] != peer["role"] or not self.dialect.same_model(entry, self.wanted.model):
+            elif entry["worker_type"] != peer["role"] or (
+                # A router with fixed peers files them under "unknown", and goes by no model.
+                self.wanted.manage and not self.dialect.same_model(entry, self.wanted.model)
+            ):
                 difference.wrong.append(entry)
             else:
                 missing.pop(url, None)

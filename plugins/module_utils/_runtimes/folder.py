@@ -64,6 +64,16 @@ class Folder:
 
     def _write_files(self, files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
         for file in files:
+            if file.get("host_path"):
+                # What a container would get bound is simply there; without it the engine answers, and wrongly.
+                if not os.path.exists(file["host_path"]):
+                    raise HostError(
+                        f"Looking for {file['host_path']} of member {self.member}",
+                        "it is not there",
+                        "The mode needs it on every host.",
+                        self.member,
+                    )
+                continue
             path = os.path.normpath(os.path.join(self.path, file["path"]))
             if os.path.isabs(file["path"]) or not path.startswith(self.path + os.sep):
                 raise HostError(

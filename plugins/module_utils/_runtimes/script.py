@@ -57,11 +57,12 @@ def render_run(
             raise HostError(f"Writing the command of {member}", "an argument holds a NUL character", "Remove it.")
     words = " \\\n    ".join(shlex.quote(str(token)) for token in argv)
     leftover = "".join(
-        f" | xargs -r grep -lzxF {shlex.quote(f'{name}={value}')} 2>/dev/null" for name, value in (markers or {}).items()
+        f" | xargs -r grep -lzxF {shlex.quote(f'{name}={value}')} 2>/dev/null"
+        for name, value in (markers or {}).items()
     )
     sweep = (
         f"""# What outlived an earlier start of this member holds its ports.
-for left in $(ls -d /proc/[0-9]*/environ{leftover}); do
+for left in $(ls -d /proc/[0-9]*/environ 2>/dev/null{leftover}); do
     left=${{left#/proc/}} && kill -KILL "${{left%/environ}}" 2>/dev/null && echo "ended process ${{left%/environ}} of an earlier start"
 done
 """

@@ -19,8 +19,9 @@ import xmlrpc.client
 
 from .._core.errors import PdError
 from .._probes import logs, processes
-from . import gone, script, supervisor_conf
+from . import gone, supervisor_conf
 from .errors import HostError
+from .folder import Folder
 from .protocol import Availability, Live
 from .state import State, make_dirs, remove_tree, write
 from .supervisor_rpc import ALREADY_ADDED, BAD_NAME, NOT_RUNNING, STILL_RUNNING, Rpc
@@ -99,7 +100,7 @@ class Supervisor:
         self, label: dict[str, t.Any], programs: dict[str, dict[str, t.Any]] | None, marked: list[processes.Process]
     ) -> Live:
         program = (programs or {}).get(label["member"])
-        starts = self._starts(label["group"], label["member"])
+        starts = Folder(self.state, label["group"], label["member"]).starts()
         live: Live = {
             "label": label,
             "state": _STATES.get(program["statename"], "missing") if program else "missing",
@@ -162,41 +163,9 @@ class Supervisor:
             return int(status), f"exited with status {status}"
         return None, f"was ended by {signal}" + (" (out of memory? see dmesg)" if signal == "SIGKILL" else "")
 
-    def _starts(self, group: str, member: str) -> list[tuple[int, float]]:
-        """(pid, epoch) of each time the member was started."""
-        found = []
-        with (
-            contextlib.suppress(OSError),
-            open(os.path.join(self.state.member_dir(group, member), "starts"), encoding="ascii") as stream,
-        ):
-            for line in stream:
-                words = line.split()
-                if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-                    found.append((int(words[1]), float(words[0])))
-        return found
-
     def logs(self, group: str, member: str, lines: int) -> list[str]:
         found = logs.tail(self.state.log_path(group, member)).lines[-lines:]
-        label = self.state.label(group, member) or {}
-        secrets = [v for v in self._env(group, member, label.get("secrets") or ()).values() if len(v) > 3]
-        for value in secrets:
-            found = [line.replace(value, "********") for line in found]
-        return found
-
-    def _env(self, group: str, member: str, names: t.Collection[str]) -> dict[str, str]:
-        if not names:
-            return {}
-        with (
-            contextlib.suppress(OSError),
-            open(
-                os.path.join(self.state.member_dir(group, member), "env"),
-                encoding="utf-8",
-                errors="surrogateescape",
-                newline="",
-            ) as stream,
-        ):
-            return {k: v for k, v in script.parse_env(stream.read()).items() if k in names}
-        return {}
+        return Folder(self.state, group, member).masked(found, self.state.label(group, member))
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
@@ -208,27 +177,13 @@ class Supervisor:
             for kind in ("mounts", "devices")
             if part.get(kind)
         ]
-        program = script.resolve(part["argv"], part.get("executable"))
-        env = self._environment(part, name, program, secrets)
         with self.state.lock():
             self._ensure()
             self._forget_program(name)
             remove_tree(directory)
             self.state.write_label(label)
             try:
-                self._write_files(directory, name, part.get("files") or ())
-                write(os.path.join(directory, "env"), script.render_env(env))
-                write(
-                    os.path.join(directory, "run"),
-                    script.render_run(
-                        name,
-                        group,
-                        directory,
-                        [program, *part["argv"][1:]],
-                        {key: env[key] for key in (processes.MEMBER, processes.STATE)},
-                    ),
-                    0o700,
-                )
+                Folder(self.state, group, name).write(part, secrets)
                 conf = supervisor_conf.render_member(
                     name,
                     directory,
@@ -242,41 +197,6 @@ class Supervisor:
                 self._undo(group, name)
                 raise
         return warnings
-
-    def _environment(
-        self, part: t.Mapping[str, t.Any], name: str, program: str, secrets: t.Mapping[str, str]
-    ) -> dict[str, str]:
-        missing = sorted(set(part.get("secrets") or ()) - set(secrets))
-        if missing:
-            raise HostError(
-                f"Creating member {name}",
-                f"no value was given for its secrets {', '.join(missing)}",
-                "Set them in secrets.",
-                name,
-            )
-        folder = os.path.dirname(program)
-        path = os.environ.get("PATH", "/usr/bin:/bin")
-        own = {
-            "PATH": path if folder in path.split(":") else f"{folder}:{path}",
-            # Engines set process titles, which would overwrite the environment that a member is known by.
-            "SPT_NOENV": "1",
-        }
-        mine = {processes.MEMBER: name, processes.STATE: self.state.root}
-        return {**own, **{k: str(v) for k, v in (part.get("env") or {}).items()}, **secrets, **mine}
-
-    def _write_files(self, directory: str, name: str, files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
-        for file in files:
-            path = os.path.normpath(os.path.join(directory, file["path"]))
-            if os.path.isabs(file["path"]) or not path.startswith(directory + os.sep):
-                raise HostError(
-                    f"Writing {file['path']} of member {name}",
-                    "with runtime supervisor, files of a member are in its own directory",
-                    "Give a relative path: the member is started in that directory.",
-                    name,
-                )
-            make_dirs(os.path.dirname(path))
-            mode = file.get("mode") or 0o600
-            write(path, str(file["content"]), int(mode, 8) if isinstance(mode, str) else int(mode))
 
     def _start(self, name: str) -> None:
         try:
@@ -303,7 +223,7 @@ class Supervisor:
 
     def remove(self, group: str, member: str, grace: float) -> None:
         program = (self._programs() or {}).get(member)
-        starts = self._starts(group, member)
+        starts = Folder(self.state, group, member).starts()
         last = starts[-1] if starts else None
         pid = (program["pid"] or None) if program else None
         seeds = gone.of_member(member, self.state.root, pid, last)
