@@ -45,9 +45,9 @@ test-lint: env-tools ## Run the linters (CHECKS="mypy docs" for some)
 test-unit: env-tools ## Test the rules and the plugins, nothing else running
 	@tests/env/pytest.sh unit tools tests/unit $(ARGS)
 
-test-integration: env-tools ## Test playbooks and modules with real processes, no engine
+test-integration: env-tools demo-env ## Test playbooks and modules with real processes, no engine
 	@tests/env/parsers.sh || echo "tests that need what is missing are skipped" >&2
-	@tests/env/pytest.sh integration tools tests/integration -m "not faults" $(ARGS)
+	@tests/env/pytest.sh integration tools tests/integration -m "not faults" -n 2 --dist loadfile $(ARGS)
 
 test-e2e: env-tools demo-env ## Test with a real engine and a real router
 	@tests/env/pytest.sh e2e tools tests/e2e -m "not faults" $(ARGS)

@@ -93,8 +93,8 @@ options:
     default: 30
   settle:
     description:
-      - Seconds to wait for wanted members that the router itself finds unhealthy. It looks at them only every so often, and sends nothing to a
-        member that has come back before it has looked.
+      - Seconds to wait for wanted members that the router itself finds unhealthy. It looks at them only every so often, and sends nothing
+        to a member that has come back before it has looked.
     type: float
     default: 30
 seealso:

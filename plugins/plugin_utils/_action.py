@@ -23,7 +23,6 @@ from ..module_utils._core.validate import Catalogue, Verdict, validate
 from ._modes import load_modes
 from ._plain import names_list, to_plain
 
-
 RUNTIME_OPTIONS = ("state_dir", "supervisord", "docker_host", "scope")
 
 

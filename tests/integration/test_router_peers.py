@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import threading
 import time
@@ -312,10 +311,8 @@ def test_a_proxy_of_the_environment_is_not_used(vllm: Registry, monkeypatch: pyt
 
 def real_router() -> str | None:
     """The vllm-router that examples/demo/setup.sh has installed, if it has."""
-    path = ROOT / ".build/demo.env"
-    words = dict(w.split("=", 1) for w in shlex.split(path.read_text(), comments=True)) if path.exists() else {}
-    found = words.get("PD_ROUTER", "")
-    return found if os.access(found, os.X_OK) else None
+    path = ROOT / ".build/demo/engine/bin/vllm-router"
+    return str(path) if os.access(path, os.X_OK) else None
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
 
 
 def _check_ephemeral(host: Host, findings: Findings) -> None:
-    """A client's socket can sit on a member's port: measured, the reconnecting decode of a killed prefill took its side channel port."""
+    """An outgoing connection of any process can sit on a port of the kernel's client range when a member wants to listen there."""
     ports = host.facts.get("ports") or {}
     if ports.get("exposed"):
         span = f"{host.port_low}-{host.port_high}"
@@ -100,10 +100,12 @@ def _check_executable(request: Request, host: Host, role: str, findings: Finding
     template = request.template.roles[role]
     if request.group.runtime in CONTAINERS or not template.executable:
         return
+    own = role == "router" or "executable" in request.group.roles[role].own
+    place = f"roles.{role}.executable" if own else "engine.executable"
     if not host.executable(template.executable).get("exists"):
         findings.error(
             "executable-missing",
-            f"roles.{role}.executable: {template.executable} is not there, or not executable, on {host.name}.",
+            f"{place}: {template.executable} is not there, or not executable, on {host.name}.",
             f"Install it, or set {'engine' if role != 'router' else 'roles.router'}.executable to its path.",
             [role],
             host.name,
