@@ -58,6 +58,10 @@ test-floor: env-floor ## Test on the oldest Ansible that the collection promises
 test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long; not part of `make test`)
 	@tests/env/pytest.sh faults tools tests/ -m faults $(ARGS)
 
+.PHONY: molecule
+molecule: env-tools ## Run the scenarios of molecule/ on hosts of this machine (SCENARIO=systemd for one; needs root)
+	@$(call with,tools) MOLECULE_PROJECT_DIRECTORY=$(CURDIR) molecule test $(if $(SCENARIO),-s $(SCENARIO),--all)
+
 .PHONY: bench
 bench: env-tools ## Measure how runs scale with the number of hosts
 	@if [ -x tests/bench/run.sh ]; then $(call with,tools) tests/bench/run.sh; else echo "no benchmark yet"; fi

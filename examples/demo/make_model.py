@@ -11,6 +11,7 @@ same bytes. What it says is gibberish, made so that tests can rely on it:
 - its attention is sharp, so one changed byte anywhere in a prompt nearly always shows within the first sixteen tokens:
   equal output means that the KV cache arrived whole.
 """
+
 from __future__ import annotations
 
 import argparse

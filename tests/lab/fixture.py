@@ -84,6 +84,7 @@ class LabSite(Site):
         **variables: t.Any,
     ) -> None:
         self.lab, self.variables = lab, variables
+        self.prefills = 1
         super().__init__(folder, hosts or {name: {} for name in lab.names}, groups)
 
     def write(self) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real hosts on this machine, for tests: lab.sh up N | down | status | inventory | ssh HOST [COMMAND...] | check
+# Real hosts on this machine, for tests: lab.sh up N | down | status | inventory | share | ssh HOST [COMMAND...] | check
 #
 # A host is a network namespace with two NICs, and in it systemd-nspawn boots this machine's own system, over an overlay that is lost with
 # the host: systemd as PID 1, sshd, a Docker engine that starts when it is asked something. Nothing can leave the machine.
@@ -374,6 +374,7 @@ case ${1:-} in
         ;;
     status) status ;;
     inventory) inventory ;;
+    share) echo "$lab/share" ;;
     ssh) host=${2#h} && shift 2 && in_host "$host" "$@" ;;
     check) reason=$(why_not) && echo "${reason:-this machine can have a lab}" && [ -z "$reason" ] ;;
     *) sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0" && exit 2 ;;

@@ -12,6 +12,7 @@ They are about waits that a GPU server with cores to spare never notices, and th
 
 No file of either package is changed; without this folder on PYTHONPATH they behave as always.
 """
+
 from __future__ import annotations
 
 import importlib.util
