@@ -42,7 +42,7 @@ class Engine:
         program = shutil.which("dockerd", path=path)
         if program is None:
             raise NoEngineError("there is no dockerd")
-        clamp = HERE / "runc_clamp.py"
+        clamp = HERE / "runc-clamp"
         command = [
             program, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "--pidfile", self.folder / "pid",
             "--host", self.url, "--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--ip6tables=false",

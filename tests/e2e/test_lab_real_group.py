@@ -97,5 +97,11 @@ def test_the_kv_cache_travels_over_the_data_nic(fleet: LabSite) -> None:
 
 def test_remove_leaves_nothing(fleet: LabSite) -> None:
     fleet.play("remove", pd_group="real").ok()
-    look = "ls /etc/systemd/system | grep inferops-pd; ls -d /var/lib/inferops-pd; grep -lzs INFEROPS_PD_MEMBER= /proc/[0-9]*/environ; docker ps -aq 2>/dev/null; true"
-    assert not any(fleet.lab.everywhere(look + " 2>/dev/null").values())
+    look = (
+        "ls /etc/systemd/system | grep inferops-pd",
+        "ls -d /var/lib/inferops-pd",
+        "grep -lzs INFEROPS_PD_MEMBER= /proc/[0-9]*/environ",
+        "docker ps -aq",
+        "true",
+    )
+    assert not any(fleet.lab.everywhere("; ".join(f"{command} 2>/dev/null" for command in look)).values())

@@ -27,15 +27,18 @@ PART = 650
 FIRST = LOWEST + PART * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4)
 
 
-def free_block(width: int, _state: dict[str, int] = {}) -> int:  # noqa: B006
+_BLOCKS: dict[str, int] = {}
+
+
+def free_block(width: int) -> int:
     """The first of `width` free ports in a row, after those that this process got before."""
-    port = _state.get("next", FIRST + os.getpid() * 37 % (PART - 60))
+    port = _BLOCKS.get("next", FIRST + os.getpid() * 37 % (PART - 60))
     for _attempt in range(PART):
         if port + width > FIRST + PART:
             port = FIRST
         busy = next((p for p in range(port, port + width) if not _free(p)), None)
         if busy is None:
-            _state["next"] = port + width
+            _BLOCKS["next"] = port + width
             return port
         port = busy + 1
     raise AssertionError(f"no {width} free ports in a row")

@@ -38,8 +38,8 @@ class Host:
         self.state = State(root)
         self.runtime = runtime("supervisor", self.state)
 
-    def do(self, plan, phase, holder=ME, **order):
-        return Work(Order(plan, phase, holder, **order), self.state, self.runtime).run()
+    def do(self, plan, phase, holder=None, **order):
+        return Work(Order(plan, phase, holder or ME, **order), self.state, self.runtime).run()
 
     def start(self, *members, group="g", **plan):
         result = self.do(support.slice_of(group, members, **plan), "start")

@@ -165,8 +165,8 @@ MEMBER = {
 }
 
 
-def lines(member=MEMBER, **how):
-    text = systemd_unit.render(member, "g", "/s/groups/g/members/g-prefill-0", "/s", **{"user": False, **how})
+def lines(member=None, **how):
+    text = systemd_unit.render(member or MEMBER, "g", "/s/groups/g/members/g-prefill-0", "/s", **{"user": False, **how})
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
