@@ -303,7 +303,8 @@ class Docker:
             self.api.call(f"Starting container {name}", lambda c: c.start(name), hint=hint, member=name)
         except CallError as exc:
             if "could not select device driver" in exc.said or "unknown or invalid runtime" in exc.said.lower():
-                raise HostError(f"Starting container {name}", exc.said, _DRIVER_HINT, name) from exc
+                # pylint cannot follow the class to its Exception.
+                raise HostError(f"Starting container {name}", exc.said, _DRIVER_HINT, name) from exc  # pylint: disable=bad-exception-cause
             raise
 
     def _make_room(self, name: str) -> None:
