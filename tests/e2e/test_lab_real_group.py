@@ -35,7 +35,7 @@ def containers(lab: Lab) -> dict[str, t.Any]:
         ROOT,
         engine,
         (DEMO / "model").resolve(),
-        "/usr/lib/x86_64-linux-gnu",
+        "/usr",
         *([base] if base != Path("/usr") else []),
     ]
     return {"image": "pd-lab:1", "pull": "never", "mounts": [f"{folder}:{folder}:ro" for folder in folders]}
