@@ -112,18 +112,8 @@ def build(
                     "member": name,
                     "role": role.role,
                     "index": index,
-                    "revision": template.revision,
                     "generation": generation,
-                    "port": seat.port,
-                    "ports": seat.ports,
-                    "gpus": seat.gpus,
-                    "address": host.address,
-                    "kv_address": host.kv_address,
-                    "url": url,
-                    "health": health,
-                    "backend": engine.backend if engine else None,
-                    "dialect": template.recipe.dialect if role.role == "router" and template.recipe else None,
-                    "policy": template.policy if role.role == "router" else None,
+                    **_labels(template, role.role, engine, host, seat, health),
                 },
             }
         ],
@@ -131,6 +121,25 @@ def build(
         "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
         "restart": dict(template.mode.restart),
         "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
+    }
+
+
+def _labels(
+    template: GroupTemplate, role: str, engine: Engine | None, host: Host, seat: Seat, health: str
+) -> dict[str, t.Any]:
+    """What is found of a member again by whoever looks at its host: how it was started, what it holds, how it is asked."""
+    return {
+        "revision": template.revision,
+        "port": seat.port,
+        "ports": seat.ports,
+        "gpus": seat.gpus,
+        "address": host.address,
+        "kv_address": host.kv_address,
+        "url": url_of(host.address or "", seat.port),
+        "health": health,
+        "backend": engine.backend if engine else None,
+        "dialect": template.recipe.dialect if role == "router" and template.recipe else None,
+        "policy": template.policy if role == "router" else None,
     }
 
 

@@ -20,7 +20,7 @@ from .rendering import peers_of, render_members
 from .router_step import router_step
 from .seating import seat_members
 from .situation import Action, Choice, Request, Situation
-from .steps import deregister, slices_of, steps_of
+from .steps import removal_steps, slices_of, steps_of
 
 
 def make(request: Request, findings: Findings) -> dict[str, t.Any]:
@@ -45,29 +45,8 @@ def removal(
     situation = Situation.of(name, hosts, silent, lost)
     check_reach("remove", situation, silent, findings)
     noted = situation.record
-    steps: list[dict[str, t.Any]] = [
-        {
-            "phase": "router_stop" if m.role == "router" else "stop",
-            "do": "remove",
-            "member": m.id,
-            "host": m.host,
-            "why": "the group is removed",
-        }
-        for m in sorted(situation.members, key=lambda m: (m.role != "router", m.host, m.id))
-    ]
-    if (noted.get("endpoint") or {}).get("registered"):
-        steps.insert(0, deregister())
     mine = sorted({m.host for m in situation.members} | {n for n, host in hosts.items() if name in host.records})
-    if mine:
-        steps.append(
-            {
-                "phase": "endpoint",
-                "do": "remove",
-                "member": None,
-                "host": None,
-                "why": "the record on every host of the group",
-            }
-        )
+    steps = removal_steps(situation, mine)
     router: dict[str, t.Any] = {
         "member": None,
         "peers": [],

@@ -132,48 +132,16 @@ def _no_room(
     """Say what does not fit, with the arithmetic of each host. `short` adds up what the roles before lack on each."""
     template = request.template.roles[role]
     demand = template.port_demand()
-    lines, narrow = [], any(name in rooms for name in request.patterns[role])
-    for name in request.patterns[role]:
-        room = rooms.get(name)
-        if room is None:
-            lines.append(f"{name}: no facts")
-            continue
-        host = room.host
-        have = len(room.free_gpus)
-        narrow = narrow and have >= template.gpus
-        lines.append(
-            f"{name}: {have} of {len(host.gpus)} GPUs free, {room.free_ports()} of"
-            f" {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
-        )
-    each = (
-        f"{template.gpus} GPUs and {demand} ports ({', '.join(['1 HTTP', *(f'{w} {n}' for n, w in template.bands)])})"
-    )
+    here = [rooms[name] for name in request.patterns[role] if name in rooms]
+    lines = [_free(name, rooms.get(name)) for name in request.patterns[role]]
+    bands = ", ".join(["1 HTTP", *(f"{width} {name}" for name, width in template.bands)])
     message = (
-        f"{role}: {fit} of {wanted} new members fit; each takes {each}. "
+        f"{role}: {fit} of {wanted} new members fit; each takes {template.gpus} GPUs and {demand} ports ({bands}). "
         + "; ".join(lines[:8])
         + ("; ..." if len(lines) > 8 else "")
     )
-    if narrow:
-        here = [rooms[n].host for n in request.patterns[role] if n in rooms]
-        # What is free now is in pieces that are too short: count on none of it.
-        for host in here:
-            short[host.name] = short.get(host.name, 0) + demand * -(-(wanted - fit) // len(here))
-        host = max(here, key=lambda h: h.port_high + short[h.name])
-        holders = sorted(
-            {
-                who
-                for n in request.patterns[role][:4]
-                if n in rooms
-                for who in rooms[n].taken.values()
-                if who and not who.startswith("member")
-            }
-        )
-        findings.error(
-            "port-range-too-small",
-            message + (f". Taken by {', '.join(holders[:4])}" if holders else ""),
-            f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{host.port_high + short[host.name]}.",
-            [role],
-        )
+    if here and all(len(room.free_gpus) >= template.gpus for room in here):
+        _too_narrow(role, message, demand * -(-(wanted - fit) // len(here)), here, short, findings)
     elif not any(f.code == "host-unreachable" for f in findings.errors):
         findings.error(
             "does-not-fit",
@@ -181,6 +149,32 @@ def _no_room(
             "Add hosts to the pattern, ask for fewer replicas, or free GPUs (status shows who holds them).",
             [role],
         )
+
+
+def _free(name: str, room: Room | None) -> str:
+    if room is None:
+        return f"{name}: no facts"
+    host = room.host
+    return (
+        f"{name}: {len(room.free_gpus)} of {len(host.gpus)} GPUs free, {room.free_ports()} of"
+        f" {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
+    )
+
+
+def _too_narrow(
+    role: str, message: str, lacking: int, here: t.Sequence[Room], short: dict[str, int], findings: Findings
+) -> None:
+    """There are GPUs and no ports. What is free now is in pieces that are too short: none of it is counted on."""
+    for room in here:
+        short[room.host.name] = short.get(room.host.name, 0) + lacking
+    host = max((room.host for room in here), key=lambda h: h.port_high + short[h.name])
+    holders = sorted({who for room in here[:4] for who in room.taken.values() if who and not who.startswith("member")})
+    findings.error(
+        "port-range-too-small",
+        message + (f". Taken by {', '.join(holders[:4])}" if holders else ""),
+        f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{host.port_high + short[host.name]}.",
+        [role],
+    )
 
 
 def _check_router_port(seat: Seat, port: int, holders: t.Mapping[str, str], findings: Findings) -> None:

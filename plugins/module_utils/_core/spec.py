@@ -240,7 +240,8 @@ def _roles(where: str, spec: dict[str, t.Any], engine: dict[str, t.Any], reader:
     return {name: _role(f"{where}.roles.{name}", name, written, engine, reader) for name in ROLES}
 
 
-def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.Any], reader: _Reader) -> Role:
+def _own_fields(where: str, name: str, written: dict[str, t.Any], reader: _Reader) -> dict[str, t.Any]:
+    """What a role writes itself, as a dictionary whatever was there."""
     if written and name not in written:
         reader.findings.error(
             "missing-role",
@@ -257,7 +258,11 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
             [name],
         )
         own = None
-    own = own or {}
+    return own or {}
+
+
+def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.Any], reader: _Reader) -> Role:
+    own = _own_fields(where, name, written, reader)
     reader.keys(where, own, ROUTER_KEYS if name == "router" else ENGINE_ROLE_KEYS, name)
     inherits = ROUTER_INHERITS if name == "router" else INHERITED
     merged: dict[str, t.Any] = {key: engine[key] for key in inherits if engine.get(key) is not None}

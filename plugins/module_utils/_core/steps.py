@@ -25,6 +25,18 @@ def deregister() -> Step:
     return _step("router_stop", "deregister", "the endpoint leaves service before anything stops")
 
 
+def removal_steps(situation: Situation, hosts: t.Collection[str]) -> list[Step]:
+    """Out of service, the router, every engine, and then the record on `hosts`."""
+    registered = (situation.record.get("endpoint") or {}).get("registered")
+    steps = [deregister()] if registered else []
+    for member in sorted(situation.members, key=lambda m: (m.role != "router", m.host, m.id)):
+        phase = "router_stop" if member.role == "router" else "stop"
+        steps.append(_step(phase, "remove", "the group is removed", member.id, member.host))
+    if hosts:
+        steps.append(_step("endpoint", "remove", "the record on every host of the group"))
+    return steps
+
+
 def steps_of(
     request: Request,
     situation: Situation,
