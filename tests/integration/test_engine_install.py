@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role engine's entry point `install`, with a distribution that is small: from a folder of wheels, without an index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support import Run, playbook_command, run
+
+pytestmark = pytest.mark.integration
+
+
+def install(folder: Path, version: str) -> Run:
+    variables = {
+        "engine_install_package": "sniffio",
+        "engine_install_version": version,
+        "engine_install_path": str(folder / "engine"),
+        "engine_install_python": sys.executable,
+        "engine_install_wheels": str(folder / "wheels"),
+    }
+    role = {"name": "inferops.pd.engine", "tasks_from": "install"}
+    play = [
+        {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "vars": {"ansible_python_interpreter": sys.executable, **variables},
+            "tasks": [{"name": "Install", "ansible.builtin.include_role": role}],
+        }
+    ]
+    (folder / "play.yml").write_text(yaml.safe_dump(play))
+    return run([playbook_command(), "-i", "localhost,", str(folder / "play.yml")], 300)
+
+
+def test_an_engine_of_a_stated_version_is_installed_once(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    for version in ("1.3.0", "1.3.1"):
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), f"sniffio=={version}"]
+        subprocess.run(pip, check=True, timeout=120)
+    assert install(tmp_path, "1.3.0").ok().changed == 1
+    assert install(tmp_path, "1.3.0").ok().changed == 0
+    assert install(tmp_path, "1.3.1").ok().changed == 1
+    said = subprocess.run(
+        [tmp_path / "engine/bin/python", "-m", "pip", "list"], capture_output=True, text=True, check=True
+    )
+    assert "1.3.1" in said.stdout
