@@ -38,6 +38,7 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
         hosts, reasons = self._hosts()
+        self._refuse_broken(name)
         if self.args["action"] == "remove":
             findings = Findings()
             self._check_known(name, hosts)
@@ -74,6 +75,15 @@ class ActionModule(PdAction):
         if refusal:
             raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), **result, "failed": True})
 
+    def _refuse_broken(self, name: str) -> None:
+        """A host that answered, and whose facts failed over a value, is not one that is out of reach: the value is the user's to mend."""
+        findings = Findings()
+        for host, why in self._broken.items():
+            findings.error(
+                "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
+            )
+        self._refuse(name, findings, {})
+
     def _refuse_pending(self, name: str, result: dict[str, t.Any]) -> None:
         if result["plan"]["pending"] and self.args["fail_on_pending"]:
             told = [f for f in result["findings"] if f["code"] == "pending-configuration"]
@@ -99,6 +109,7 @@ class ActionModule(PdAction):
     def _hosts(self) -> tuple[dict[str, Host], dict[str, str]]:
         """The facts by host, and why a host of the play has none."""
         reasons: dict[str, str] = {}
+        self._broken: dict[str, str] = {}
         if self.args["hosts"] is not None:
             raw = to_plain(self.args["hosts"])
         else:
@@ -108,7 +119,8 @@ class ActionModule(PdAction):
                 if facts:
                     raw[host] = facts
                 else:
-                    reasons[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
+                    told = reasons if result.get("unreachable") else self._broken
+                    told[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
         return {name: read_host(name, facts) for name, facts in raw.items()}, reasons
 
     def _request(self, verdict: Verdict, hosts: dict[str, Host]) -> core_plan.Request:

@@ -29,6 +29,7 @@ class ActionModule(PdAction):
         "model_config": {"type": "dict"},
         "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
         "one": {"type": "bool", "default": False},
+        "named": {"type": "bool", "default": False},
         "show": {"type": "bool", "default": False},
         "modes_path": {"type": "list", "elements": "path", "default": []},
     }
@@ -75,6 +76,8 @@ class ActionModule(PdAction):
     def _specs(self, name: str | None) -> dict[str, t.Any]:
         if self.args["one"] and name in (None, "", "all"):
             raise PdError("Say which group: -e pd_group=NAME. This playbook works on one group.")
+        if self.args["named"] and name in (None, ""):
+            raise PdError("Say which group: -e pd_group=NAME, or -e pd_group=all for every one.")
         groups = self.groups()
         if name and name != "all":
             # With fail_on: never the verdict is not the point: a group that has left the inventory can still be removed.

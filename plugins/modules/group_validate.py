@@ -44,6 +44,10 @@ options:
     description: Insist on the name of one group.
     type: bool
     default: false
+  named:
+    description: Insist on a name, which may be V(all).
+    type: bool
+    default: false
   show:
     description: Print a line for each group.
     type: bool

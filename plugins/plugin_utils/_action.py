@@ -38,6 +38,11 @@ class PdAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
+        if isinstance(self._task.args.get("name"), (t.Mapping, list)):
+            # Not shown: it is a group's whole spec, secrets included.
+            raise AnsibleActionFail(
+                "The group's name is a dictionary or a list. pd_group takes a name; specs stand under pd_groups."
+            )
         _spec, self.args = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
         try:
             result = self.act()

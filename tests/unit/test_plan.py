@@ -731,7 +731,7 @@ def test_a_port_pasted_back_from_the_plan_is_nothing():
 
 def test_a_port_that_is_not_the_members_own_is_refused():
     made = fleet().plan(two_hosts(prefill=1, prefill_={"extra_args": ["--port=40055"]}))
-    assert "'40055'" in only(made.findings, "owned-flag").message
+    assert "--port=40055 is not yours to set" in only(made.findings, "owned-flag").message
 
 
 def test_an_address_that_is_not_the_members_own_is_refused():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .arguments import options
 from .finding import Findings
 from .member import CONTAINERS
 from .observed import Host
@@ -167,12 +168,13 @@ def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -
 def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Findings) -> None:
     """Lines that looked derived when the spec was read must be what some member of the role really got."""
     for role in request.template.roles.values():
+        got = {o.text.lstrip("-") for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])}
         for written, derived in role.pasted:
-            flags = {a.partition("=")[2] for m in members if m["role"] == role.role for a in m["parts"][0]["argv"]}
-            if members and written not in flags:
+            if members and written.lstrip("-").replace("_", "-", written.partition("=")[0].count("_")) not in got:
                 findings.error(
                     "owned-flag",
-                    f"roles.{role.role}.args: the value {written!r} is not yours to set; the plan's is {derived}.",
+                    f"{request.group.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
+                    f" own ({derived}).",
                     "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
                     [role.role],
                 )

@@ -208,14 +208,20 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         vendor=reader.text(where, spec, "vendor"),
         engine_command=reader.command(f"{where}.engine", engine),
         engine_executable=reader.text(f"{where}.engine", engine, "executable"),
-        limits={key: reader.integer(f"{where}.limits", limits, key, value, 0) or 0 for key, value in LIMITS.items()},
+        limits={
+            key: reader.integer(f"{where}.limits", limits, key, value, 1 if key == "start" else 0) or 0
+            for key, value in LIMITS.items()
+        },
     )
 
 
 def _external_url(where: str, spec: dict[str, t.Any], reader: _Reader) -> str | None:
     endpoint = reader.mapping(where, spec, "endpoint")
     reader.keys(f"{where}.endpoint", endpoint, ("external_url",))
-    return reader.text(f"{where}.endpoint", endpoint, "external_url")
+    url = reader.text(f"{where}.endpoint", endpoint, "external_url")
+    if url is not None and not re.match(r"https?://[^/\s]+", url):
+        reader.bad(f"{where}.endpoint.external_url", url, "a URL that begins with http:// or https://")
+    return url
 
 
 def _roles(where: str, spec: dict[str, t.Any], engine: dict[str, t.Any], reader: _Reader) -> dict[str, Role]:
@@ -347,7 +353,9 @@ class _Reader:
         self.findings = findings
 
     def bad(self, place: str, value: t.Any, wanted: str, roles: t.Iterable[str] = ()) -> None:
-        self.findings.error("bad-value", f"{place}: {value!r} is not {wanted}.", f"Write {wanted}.", roles)
+        # What a dictionary or list holds may be a secret at the wrong place: its kind is told, not its content.
+        told = _kind(value) if isinstance(value, (dict, list)) else repr(value)
+        self.findings.error("bad-value", f"{place}: {told} is not {wanted}.", f"Write {wanted}.", roles)
 
     def keys(self, where: str, mapping: t.Mapping[str, t.Any], known: t.Iterable[str], role: str = "") -> None:
         known = list(known)
@@ -373,7 +381,9 @@ class _Reader:
                     roles,
                 )
             else:
-                near = difflib.get_close_matches(key, known, 1, 0.5)
+                # What is written already is hardly what was meant.
+                absent = [k for k in known if k not in mapping]
+                near = difflib.get_close_matches(key, absent, 1, 0.6) or difflib.get_close_matches(key, known, 1, 0.5)
                 self.findings.error(
                     "unknown-key",
                     f"{where}.{key}: there is no such key.",

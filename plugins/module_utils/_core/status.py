@@ -205,7 +205,7 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
     lines.append(
         f"  endpoint {endpoint.get('url') or 'none'}"
         + ("" if endpoint["registered"] else " (not registered)")
-        + f"   generation {status['generation']}   revision {status['revision']}"
+        + f"   generation {status['generation']}   revision {status['revision'] or '-'}"
     )
     router = status["router"]
     if router["policy"]:

@@ -25,7 +25,8 @@ from .placeholders import Template
 from .spec import ENGINE_ROLES, Group, Role
 
 # What a derived value may look like where only a host can tell it, to recognise a line pasted back from a plan.
-_LIKE = {"port": r"\d{1,5}", "address": r"[0-9A-Fa-f.:\[\]]+", "other": r".*"}
+# An address that no plan can give a member is none.
+_LIKE = {"port": r"\d{1,5}", "address": r"(?!0\.0\.0\.0$|::$|\[::\]$)[0-9A-Fa-f.:\[\]]+", "other": r".*"}
 
 
 @dataclass(frozen=True)
@@ -338,7 +339,7 @@ def _without_derived(
             kept += argv[option.start : option.stop]
         elif _same(option, mine):
             if mine.value and "${" in mine.value:
-                pasted.append((option.value or "", mine.value))
+                pasted.append((option.text, mine.text))
         else:
             findings.error(
                 "owned-flag",
