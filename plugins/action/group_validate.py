@@ -40,12 +40,14 @@ class ActionModule(PdAction):
         specs = {name or "group": to_plain(self.args["spec"])} if self.args["spec"] is not None else self._specs(name)
         results: dict[str, t.Any] = {}
         refusals: list[str] = []
+        routers: dict[tuple[str, int], str] = {}
         for group, spec in specs.items():
             if spec is None and self.args["fail_on"] == "never":
                 results[group] = {"valid": False, "findings": [], "spec": None, "observe": {}}
                 continue
             verdict = self.verdict(group, spec, self._known(group, spec))
             self._check_patterns(verdict)
+            self._check_router_port(verdict, routers)
             refusal = refuse(group, verdict.findings, self.args["fail_on"])
             if refusal:
                 refusals.append(refusal)
@@ -94,6 +96,24 @@ class ActionModule(PdAction):
             given = self.variable(variable, words[0])
             if given not in words:
                 raise PdError(f"{variable}: {given!r} is not known. Write one of {', '.join(words)}.")
+
+    def _check_router_port(self, verdict: Verdict, routers: dict[tuple[str, int], str]) -> None:
+        """Two groups whose routers can only be on one host, with one port: certain before any host is asked."""
+        router = verdict.group.roles["router"] if verdict.group else None
+        if verdict.group is None or router is None or router.port is None or self.args["spec"] is not None:
+            return
+        hosts = self.pattern_hosts(router.hosts)
+        if len(hosts) != 1:
+            return
+        first = routers.setdefault((hosts[0], router.port), verdict.group.name)
+        if first != verdict.group.name:
+            verdict.findings.error(
+                "port-taken",
+                f"roles.router.port: {router.port} on {hosts[0]} is the router's of group {first} as well.",
+                "Give one of them another port.",
+                ["router"],
+                hosts[0],
+            )
 
     def _check_patterns(self, verdict: Verdict) -> None:
         """With an inventory at hand, a pattern without hosts is told before any host is asked."""

@@ -168,3 +168,22 @@ def test_a_status_before_any_deploy_leaves_nothing(site: Life, tmp_path: Path) -
     assert "g: PENDING (no member is running yet)" in run.out
     assert site.play("status", pd_fail_unless_running="true").refused()
     assert site.untouched()
+
+
+def test_two_routers_on_one_port_are_refused_before_any_host_is_asked(site: Life) -> None:
+    site.groups["h"] = {**site.groups["g"]}
+    site.write()
+    refused(site, "validate", "is the router's of group g as well")
+
+
+def test_specs_under_a_wrong_name_are_not_shown(site: Life) -> None:
+    run = site.play("validate", "-e", '{"pd_group": {"g": {"engine": {"secrets": {"T": "hunter2"}}}}}').refused()
+    assert "hunter2" not in run.out
+    assert "pd_groups" in run.out
+
+
+def test_a_host_variable_that_cannot_be_read_is_no_host_out_of_reach(site: Life) -> None:
+    site.hosts["node"]["pd_port_range"] = "26050"
+    site.write()
+    said = refused(site, "deploy", "host-facts", "26050")
+    assert "pd_lost_hosts" not in said

@@ -108,6 +108,8 @@ def render(
     except PdError as exc:
         findings.error("unreadable-arguments", str(exc), "", [])
         return None
+    for name in ENGINE_ROLES:
+        _check_dashes(group.roles[name], engines[name], findings)
     sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
     choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
     for name in ENGINE_ROLES:
@@ -120,6 +122,20 @@ def render(
     _check_placeholders(roles, findings)
     template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, group.runtime, "", choices)
     return replace(template, revision=revision_of(template.masked()))
+
+
+def _check_dashes(role: Role, engine: Engine, findings: Findings) -> None:
+    """An entry that names a flag of the engine without its dashes would become a value of the flag before it."""
+    flags = {normal(s) for spellings in engine.spellings.values() for s in spellings if len(s) > 2}
+    for entry in role.args:
+        word = re.match(r"[A-Za-z][\w-]+(?=[= ])", entry)
+        if word and normal(word.group()) in flags:
+            findings.error(
+                "bad-value",
+                f"{role.args_place}: the entry {entry!r} has no dashes, and would be a value of the flag before it.",
+                f"Did you mean {'--' + entry!r}?",
+                [role.name],
+            )
 
 
 def revision_of(masked: t.Mapping[str, t.Any]) -> str:
