@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The inventory of a scenario: the hosts that its lab has now, none before it is up. The Python that runs Ansible is visible on them,
 and has what the runtimes need: supervisor, and Docker's library."""
 
