@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.info_module
+  - inferops.pd.modes
 options:
   name:
     description: The group. Left out, or V(all), every group is told.
@@ -34,11 +35,6 @@ options:
     description: The name under which the hosts registered their facts.
     type: str
     default: pd_facts
-  modes_path:
-    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
-    type: list
-    elements: path
-    default: []
   show:
     description: Print the table for people as well.
     type: bool

@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.info_module
+  - inferops.pd.modes
 options:
   name:
     description: The group.
@@ -60,11 +61,6 @@ options:
     description: Plans of other groups made earlier in the same run; what they take is taken.
     type: list
     elements: dict
-    default: []
-  modes_path:
-    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
-    type: list
-    elements: path
     default: []
   fail_on:
     description: The mildest severity that fails the task.

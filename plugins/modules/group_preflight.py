@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.info_module
+  - inferops.pd.modes
 options:
   name:
     description: The group.
@@ -71,11 +72,6 @@ options:
     description: Print the table and the findings.
     type: bool
     default: true
-  modes_path:
-    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
-    type: list
-    elements: path
-    default: []
 seealso:
   - module: inferops.pd.host_preflight
   - module: inferops.pd.group_plan

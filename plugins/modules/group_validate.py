@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.info_module
+  - inferops.pd.modes
 options:
   name:
     description: The group. Left out, or V(all), every group of the inventory is judged.
@@ -52,11 +53,6 @@ options:
     description: Print a line for each group.
     type: bool
     default: false
-  modes_path:
-    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
-    type: list
-    elements: path
-    default: []
 seealso:
   - module: inferops.pd.group_plan
 """

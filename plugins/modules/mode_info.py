@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.info_module
+  - inferops.pd.modes
 options:
   backend:
     description: The engine, for example V(vLLM). Left out, modes of every engine are available.
@@ -33,11 +34,6 @@ options:
   vendor:
     description: The vendor chosen for the group, needed on a mixed fleet.
     type: str
-  modes_path:
-    description: Folders with your own mode files. The default is the variable C(pd_modes_path).
-    type: list
-    elements: path
-    default: []
 seealso:
   - module: inferops.pd.group_validate
 """
