@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import checks_hardware, diff, record
+from . import checks_cache, checks_hardware, diff, record
 from .choice import check_reach, decide, generation_of
 from .finding import Findings
 from .observed import Host
@@ -35,6 +35,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     check_pasted(request, members, findings)
     check_identity(situation, choice, members, findings)
     checks_hardware.check_members(members, request.hosts, request.template.engines, findings)
+    checks_cache.check_members(members, request.template, findings)
     return _assemble(request, situation, choice, members, generation, findings)
 
 
@@ -123,6 +124,7 @@ def _assemble(
         "endpoint": endpoint,
         "hosts": slices_of(request, situation, choice, members, router),
         "proof": _proof(request),
+        "cache": template.cache_block,
         "unknown": [m["id"] for m in situation.unknown],
     }
     plan["record"] = record.of_plan(plan, group, template, situation.record)
