@@ -53,7 +53,7 @@ def _check_services(uses: t.Mapping[str, Use], findings: Findings) -> None:
         told = ", ".join(f"{role} {name}" for role, name in named.items())
         findings.error(
             "kv-cache-two-services",
-            f"kv_cache: the roles name two services: {told}. A group has one pool: what one role puts into the first is not found in the other.",
+            f"kv_cache: the roles name two services: {told}. A group has one pool: what a role puts into one is not found in the other.",
             "Name one service for both roles, or give one of them none.",
             list(named),
         )
@@ -125,8 +125,8 @@ def _check_hybrid_manager(
             on_flag, off_flag, _default = side.engine.toggles[TOGGLE]
             findings.error(
                 "kv-cache-hybrid-manager",
-                f"roles.{side.role}.args: --{on_flag} is written, and the connector of {off.provider.name} ({off.role}) does not go with the"
-                " hybrid KV cache manager. It must be off on both roles, since what they compare at the first request covers it.",
+                f"roles.{side.role}.args: --{on_flag} is written, and the connector of {off.provider.name} ({off.role}) does not go with"
+                " the hybrid KV cache manager. It must be off on both roles, since what they compare at the first request covers it.",
                 f"Remove it; --{off_flag} is added to both roles.",
                 [side.role],
             )
@@ -169,8 +169,8 @@ def _check_versions(side: Side, use: Use, mode: str, findings: Findings) -> None
         if known_versions and below(side.spec.version, known_versions):
             findings.warning(
                 "version-below-floor",
-                f"roles.{side.role}.version: {side.spec.version} is older than what {use.provider.name} in mode {mode} is known to work with"
-                f" ({known_versions})" + (f": {note}." if note else "."),
+                f"roles.{side.role}.version: {side.spec.version} is older than what {use.provider.name} in mode {mode} is known to work"
+                f" with ({known_versions})" + (f": {note}." if note else "."),
                 "Newer is safer; this is advice, not a limit.",
                 [side.role],
             )
@@ -226,8 +226,8 @@ def _check_capacity(template: GroupTemplate, side: Side, use: Use, findings: Fin
             "kv-cache-too-small",
             f"{side.role}: kv_cache.options.{capacity['option']} {told_size(size)}"
             + (f" x {ranks} ranks" if ranks > 1 else "")
-            + f" is {holds / prompt:.1f} times the KV cache of one prompt of {tokens} tokens ({told_size(prompt)} by the model's config.json):"
-            " what is stored is evicted before it is used, or does not fit.",
+            + f" is {holds / prompt:.1f} times the KV cache of one prompt of {tokens} tokens ({told_size(prompt)} by the model's"
+            " config.json): what is stored is evicted before it is used, or does not fit.",
             f"Give it {told_size(prompt * PROMPTS / ranks)} or more.",
             [side.role],
         )
@@ -250,7 +250,7 @@ def check_members(members: t.Sequence[t.Mapping[str, t.Any]], template: GroupTem
         if len(holders) > 1:
             findings.error(
                 "kv-cache-name-taken",
-                f"{host}: {', '.join(str(m['id']) for m in holders)} have {key} {number} in common: it is the name of an IPC socket in /tmp,"
+                f"{host}: {', '.join(str(m['id']) for m in holders)} have {key} {number} in common: it names an IPC socket in /tmp,"
                 " and one would answer for the other.",
                 f"Leave {key} out for the recipe's, or write ${{port}} there, which is each member's own.",
                 sorted({str(m["role"]) for m in holders}),

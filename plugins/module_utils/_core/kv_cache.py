@@ -26,8 +26,8 @@ UNITS = {
     **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
     **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)$", re.IGNORECASE)
-_UNIT_OF = {unit.lower(): unit for unit in UNITS}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)$", re.IGNORECASE)
+_UNIT_OF = {name.lower(): unit for unit in UNITS for name in (unit, unit[:-1]) if name}
 
 
 # -- what a spec writes ----------------------------------------------------------------------------------------------------------------
@@ -97,7 +97,8 @@ def _roles(place: str, given: t.Mapping[str, t.Any], reader: t.Any) -> tuple[str
 
 
 def parse_size(text: t.Any) -> int | None:
-    """Bytes of a size with its unit, such as 8GiB or 500 MB; None when it is none, or has no unit: a bare number says too little."""
+    """Bytes of a size with its unit, such as 8GiB, 500 MB or 4G (decimal without an i); None when it is none, or has no unit: a bare number
+    says too little."""
     match = _SIZE.match(str(text).strip()) if isinstance(text, str) else None
     return round(float(match[1]) * UNITS[_UNIT_OF[match[2].lower()]]) if match else None
 
@@ -305,7 +306,8 @@ def _role(raw: t.Mapping[str, t.Any] | None) -> RoleRecipe:
 
 
 def _option(name: str, raw: t.Mapping[str, t.Any], place: str) -> Option:
-    option = Option(name, **{k: tuple(v) if k == "choices" else v for k, v in raw.items()})
+    told: dict[str, t.Any] = {k: tuple(v) if k == "choices" else v for k, v in raw.items()}
+    option = Option(name, **told)
     if option.default is not None and option.value(option.default) is None:
         raise PdError(f"{place}.default: {option.default!r} is not {option.wanted()}.")
     for key in ("minimum", "multiple"):

@@ -72,8 +72,8 @@ def resolve(group: Group, mode: Mode, known: Known, findings: Findings) -> dict[
         wanted = _wants(name, written, own is not None, provider, mode, findings)
         if not wanted:
             continue
-        options = _options(written, provider, findings)
         service = _service(written, provider, known, findings)
+        options = _options(written, provider, service, findings)
         if options is None or (provider.service and service is None):
             continue
         uses[name] = Use(name, written.place, provider, provider.roles[name], options, service, written.service, wanted)
@@ -135,8 +135,11 @@ def _wants(role: str, cache: KvCache, own: bool, provider: Provider, mode: Mode,
     return "the roles that the mode allows" + (f" (not {'; '.join(kept_out)})" if kept_out else "")
 
 
-def _options(cache: KvCache, provider: Provider, findings: Findings) -> dict[str, t.Any] | None:
-    """The values of the provider's options, defaults included; None when a required one is missing."""
+def _options(
+    cache: KvCache, provider: Provider, service: CacheService | None, findings: Findings
+) -> dict[str, t.Any] | None:
+    """The values of the provider's options: as the group writes them, else as its service has them for all clients, else the recipe's. None
+    when a required one is missing."""
     declared = provider.options
     place = f"{_short(cache.place)}.options"
     for name in cache.options:
@@ -150,7 +153,10 @@ def _options(cache: KvCache, provider: Provider, findings: Findings) -> dict[str
     values: dict[str, t.Any] = {}
     complete = True
     for name, option in declared.items():
-        given = cache.options.get(name)
+        given, where = cache.options.get(name), f"{place}.{name}"
+        if given in (None, "") and service and service.options.get(name) not in (None, ""):
+            given, where = service.options[name], f"pd_caches.{service.name}.options.{name}"
+            given = f"{given}B" if option.type == "size" and str(given).isdigit() else given
         if given is None or given == "":
             if option.default is not None and not option.ignored:
                 values[name] = option.value(option.default)
@@ -165,16 +171,14 @@ def _options(cache: KvCache, provider: Provider, findings: Findings) -> dict[str
         if option.ignored:
             findings.warning(
                 "kv-cache-option-ignored",
-                f"{place}.{name}: {given!r} has no effect with {provider.name} in this mode: {option.ignored}.",
+                f"{where}: {given!r} has no effect with {provider.name} in this mode: {option.ignored}.",
                 f"Remove {name}.",
             )
             continue
         value = option.value(given)
         if value is None:
             told = repr(given) if not isinstance(given, (dict, list)) else "a dictionary or list"
-            findings.error(
-                "bad-value", f"{place}.{name}: {told} is not {option.wanted()}.", f"Write {option.wanted()}."
-            )
+            findings.error("bad-value", f"{where}: {told} is not {option.wanted()}.", f"Write {option.wanted()}.")
             complete = complete and not option.required
         else:
             values[name] = value

@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from . import placeholders
-from .arguments import Arguments, Option, normal, read_json_object, tokens
+from .arguments import Arguments, Option, normal, tokens
 from .cache_service import CacheService
 from .cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .connector import choose
