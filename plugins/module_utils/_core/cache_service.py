@@ -252,9 +252,7 @@ def _deployed(
     )
 
 
-def _options(
-    where: str, entry: dict[str, t.Any], recipe: CacheRecipe, reader: Reader, given: bool
-) -> dict[str, t.Any]:
+def _options(where: str, entry: dict[str, t.Any], recipe: CacheRecipe, reader: Reader, given: bool) -> dict[str, t.Any]:
     """Every option that has a value. Of a service that somebody else runs only those for its clients count."""
     known = {name: option for name, option in recipe.options.items() if option.clients or not given}
     written = reader.mapping(where, entry, "options")
