@@ -40,7 +40,7 @@ options:
       - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
       - V(router_stop) removes the router where the plan does not keep it.
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first.
-      - V(start) creates prefill and decode members; one that is there but down is replaced.
+      - V(start) creates prefill and decode members, or the instances of a cache service; one that is there but down is replaced.
       - V(router) creates or replaces the router.
       - V(endpoint) writes the group's record and releases the lock.
       - V(forget) deletes what is left of the group on the host.

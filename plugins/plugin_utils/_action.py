@@ -75,20 +75,22 @@ class PdAction(ActionBase):
 
     def groups(self) -> dict[str, t.Any]:
         """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""
+        return self.merged("pd_groups", "Group", "{NAME: {mode: ..., ...}}")
+
+    def merged(self, name: str, what: str, form: str) -> dict[str, t.Any]:
+        """The dictionary `name` and every one whose name begins with it and an underscore, merged; an entry twice is an error."""
         merged: dict[str, t.Any] = {}
         origin: dict[str, str] = {}
-        for variable in sorted(v for v in self.task_vars if v == "pd_groups" or v.startswith("pd_groups_")):
+        for variable in sorted(v for v in self.task_vars if v == name or v.startswith(f"{name}_")):
             found = self.variable(variable)
             if found in (None, "", {}):
                 continue
             if not isinstance(found, dict):
-                raise PdError(
-                    f"{variable} is not a dictionary of groups by name. Write {variable}: {{NAME: {{mode: ..., ...}}}}."
-                )
-            for name, spec in found.items():
-                if name in merged:
-                    raise PdError(f"Group {name!r} is defined twice: in {origin[name]} and in {variable}. Keep one.")
-                merged[name], origin[name] = spec, variable
+                raise PdError(f"{variable} is not a dictionary of {what.lower()}s by name. Write {variable}: {form}.")
+            for key, spec in found.items():
+                if key in merged:
+                    raise PdError(f"{what} {key!r} is defined twice: in {origin[key]} and in {variable}. Keep one.")
+                merged[key], origin[key] = spec, variable
         return merged
 
     def spec_of(self, name: str) -> t.Any:

@@ -11,10 +11,10 @@ import typing as t
 
 from . import kv_size
 from .arguments import Arguments, read_integer
-from .cache_template import TOGGLE
 from .finding import Findings
 from .known import Known
 from .kv_cache import told_size
+from .kv_cache_template import TOGGLE
 from .kv_cache_use import Use
 from .kv_compose import MULTI
 from .pairing_side import Side, children_of

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from . import placeholders
 from .arguments import Arguments, Option, normal, tokens
 from .cache_service import CacheService
-from .cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .connector import choose
 from .connector_argument import connector_argument
 from .engine import Engine, Sizes
 from .errors import PdError
 from .finding import Findings
 from .known import NOTHING, Known
+from .kv_cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .kv_cache_use import Use, added, block
 from .mode import Band, Membership, Mode, RouterRecipe
 from .placeholders import Template
