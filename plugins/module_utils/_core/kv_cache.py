@@ -267,6 +267,10 @@ def _provider(name: str, raw: t.Mapping[str, t.Any], bands: t.Collection[str], p
     service = raw.get("service")
     known = [f"kv_cache.{key}" for key, option in options.items() if not option.ignored]
     for role in ROLES:
+        if "engine_id" in ((raw.get(role) or {}).get("connector") or {}):
+            raise PdError(
+                f"{place}.{role}.connector.engine_id: the engine gives its children one itself, and refuses a second."
+            )
         _check_texts(raw.get(role), bands, [*known, *(placeholders.OF_CACHE if service else ())], f"{place}.{role}")
     capacity = raw.get("capacity") or {}
     if capacity and (capacity["option"] not in options or options[capacity["option"]].type != "size"):
