@@ -1,7 +1,8 @@
 """The rules of validation that need more than the spec alone: a mode, the model's config.json, the hosts' facts. One table a family.
 
 A row has the keys of the other tables, and `model_config` (the name of one below, or a config.json), `caches` (pd_caches), `cache_users`,
-`hosts` (facts by name, short: the GPUs' makers and models) and `patterns` (the hosts of each role's pattern). `modes` runs a row in each of several modes."""
+`hosts` (facts by name, short: the GPUs' makers and models) and `patterns` (the hosts of each role's pattern). `modes` runs a row in each of
+several modes."""
 
 from __future__ import annotations
 
