@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import typing as t
 from pathlib import Path
@@ -27,8 +28,9 @@ ROLES_OF_TWO: dict[str, dict[str, t.Any]] = {
 }
 
 
-def group(model: Path, low: int, changes: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    made = spec(model, low, **{key: dict(value) if isinstance(value, dict) else value for key, value in changes.items()})
+def group(model: Path, low: int, changes: t.Mapping[str, t.Any], cause: Path) -> dict[str, t.Any]:
+    """The spec of a case. @cause@ in it is the file that fails something as long as it is there."""
+    made = spec(model, low, **json.loads(json.dumps(changes).replace("@cause@", str(cause))))
     made["engine"]["secrets"] = {"HF_TOKEN": SECRET}
     # One that is told to stop ends at once; what does not is killed soon, so that rows are quick.
     made["engine"]["env"].setdefault("STANDIN_LOAD", "0.1")
@@ -38,7 +40,7 @@ def group(model: Path, low: int, changes: t.Mapping[str, t.Any]) -> dict[str, t.
 def one(model: Path, folder: Path, fault: Fault) -> Case:
     low = free_block(30)
     host = {"pd_port_range": f"{low + 1}-{low + 29}", "ansible_connection": "faulty", **fault.host}
-    made = Case(folder, {"node": host}, {"g": group(model, low, fault.spec)})
+    made = Case(folder, {"node": host}, {"g": group(model, low, fault.spec, folder / "cause")})
     made.port = low
     return made
 
@@ -56,7 +58,7 @@ def two(model: Path, folder: Path, fault: Fault) -> Case:
         for number, name in ((1, "h1"), (2, "h2"))
     }
     roles = {role: {**own, **fault.spec.get(role, {})} for role, own in ROLES_OF_TWO.items()}
-    made = Case(folder, hosts, {"g": group(model, low, {**fault.spec, **roles})})
+    made = Case(folder, hosts, {"g": group(model, low, {**fault.spec, **roles}, folder / "cause")})
     made.port = low
     return made
 

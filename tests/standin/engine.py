@@ -218,7 +218,11 @@ class Engine:
             return 500, error("Internal server error", "InternalServerError", 500)
         cause = self.fails.get("die_at_request")
         if cause and os.path.exists(cause):
-            log("ERROR", "core.py:1300", "EngineCore encountered a fatal error. torch.AcceleratorError: an illegal memory access")
+            log(
+                "ERROR",
+                "core.py:1300",
+                "EngineCore encountered a fatal error. torch.AcceleratorError: an illegal memory access",
+            )
             os._exit(1)
         params = body.get("kv_transfer_params") or {}
         limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)

@@ -42,6 +42,6 @@ class CallbackModule(CallbackBase):
 
     def _come_to(self, phase: str) -> None:
         left, self._phase = self._phase, phase
-        if (left != phase and points.is_point("after", left)) or points.is_point("before", phase):
-            if points.reach():
-                points.stand()
+        here = points.is_point("before", phase) or (left != phase and points.is_point("after", left))
+        if here and points.reach():
+            points.stand()

@@ -9,8 +9,9 @@ name: faulty
 short_description: A local connection that a test can cut
 version_added: 0.1.0
 description:
-  - For the fault suite. With a file C(down-HOST) in E(PD_FAULTS) the host does not answer. With C(cut-HOST), which holds the name of a phase,
-    the module of that phase does its work there, its answer is lost, and the host does not answer from then on.
+  - For the fault suite. With a file C(down-HOST) in E(PD_FAULTS) the host does not answer.
+  - With C(cut-HOST), which holds the name of a phase, the module of that phase does its work there, its answer is lost, and the host does
+    not answer from then on.
   - With C(skew-HOST) the host's clock is off by so many seconds, as far as modules see it.
 author:
   - The inferops.pd contributors (@inferops)
@@ -60,7 +61,9 @@ class Connection(Local):
             done = super().exec_command(cmd, in_data, sudoable)
         if lost:
             (folder / f"down-{host}").touch()
-            raise AnsibleConnectionFailure(f"Failed to connect to the host via ssh: Shared connection to {host} closed.")
+            raise AnsibleConnectionFailure(
+                f"Failed to connect to the host via ssh: Shared connection to {host} closed."
+            )
         self._answer(folder, host)
         return done
 
