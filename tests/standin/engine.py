@@ -8,6 +8,9 @@
 What it stands in for is named here, so that no test takes it for more: the KV handshake is a TCP connection to prefill's side channel, the
 "KV cache" is a count of tokens, and the text depends on the prompt alone. A token is 4 characters.
 
+`system_fingerprint` of an answer tells what served it: "REVISION.GENERATION.LENGTH>REVISION.GENERATION.LENGTH", prefill's and decode's, by the
+label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells itself only.
+
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does
   STANDIN_LOAD      seconds of loading (0.3)
@@ -26,6 +29,7 @@ Environment:
     no_side_channel     ready, but nothing listens on the side channel
     ignore_term         SIGTERM has no effect
     http500             every completion answers 500
+    die_at_request:FILE exits at the first completion, while FILE is there
     no_kv               completions come without kv_transfer_params (no connector)
     die_after:N         exits N seconds after it is ready
     child               an engine process as a child of the API server
@@ -36,6 +40,7 @@ Environment:
 from __future__ import annotations
 
 import argparse
+import glob
 import hashlib
 import json
 import os
@@ -121,6 +126,7 @@ class Engine:
             os.environ.get("VLLM_NIXL_SIDE_CHANNEL_HOST", "localhost"),
             int(os.environ.get("VLLM_NIXL_SIDE_CHANNEL_PORT", "5600")),
         )
+        self.self = f"{label_of_this()}.{args.max_model_len}"
         self.held: dict[str, int] = {}
         self.seen: set[str] = set()
         self.child: int | None = None
@@ -210,6 +216,14 @@ class Engine:
         if "http500" in self.fails:
             log("ERROR", "serving.py:300", "EngineGenerateError: request failed", "APIServer")
             return 500, error("Internal server error", "InternalServerError", 500)
+        cause = self.fails.get("die_at_request")
+        if cause and os.path.exists(cause):
+            log(
+                "ERROR",
+                "core.py:1300",
+                "EngineCore encountered a fatal error. torch.AcceleratorError: an illegal memory access",
+            )
+            os._exit(1)
         params = body.get("kv_transfer_params") or {}
         limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
         time.sleep(float(os.environ.get("STANDIN_DELAY", "0")))
@@ -286,13 +300,27 @@ class Engine:
             given = {
                 "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]], "remote_engine_id": self.id,
                 "remote_request_id": uuid.uuid4().hex, "remote_host": self.side[0], "remote_port": self.side[1], "tp_size": 1,
-                "remote_num_tokens": tokens, "transfer_mode": "pull",
+                "remote_num_tokens": tokens, "transfer_mode": "pull", "standin": self.self,
             }  # fmt: skip
         return {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}", "object": "chat.completion" if chat else "text_completion",
             "created": int(time.time()), "model": self.model, "choices": [choice], "kv_transfer_params": given,
+            "system_fingerprint": ">".join(filter(None, [params.get("standin"), self.self])),
             "usage": {"prompt_tokens": tokens, "completion_tokens": len(words), "total_tokens": tokens + len(words)},
         }  # fmt: skip
+
+
+def label_of_this() -> str:
+    """Revision and generation by this member's label, as it is now; "?" where there is none, as in a container."""
+    member, state = os.environ.get("INFEROPS_PD_MEMBER", ""), os.environ.get("INFEROPS_PD_STATE", "")
+    for path in glob.glob(os.path.join(state, "groups", "*", "members", member, "label.json")):
+        try:
+            with open(path, encoding="utf-8") as stream:
+                label = json.load(stream)
+            return f"{label.get('revision')}.{label.get('generation')}"
+        except (OSError, ValueError):
+            continue
+    return "?"
 
 
 def text_for(prompt: str, limit: int) -> list[str]:
