@@ -11,7 +11,7 @@ import typing as t
 from functools import lru_cache
 
 from ..module_utils._core.cache_recipe import CacheRecipe, from_plain
-from ..module_utils._core.cache_service import CacheService, parse
+from ..module_utils._core.cache_service import CacheService, parse, users_of
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings
 from ..module_utils._core.member import CONTAINERS
@@ -64,6 +64,16 @@ def recipes_of(action: PdAction) -> dict[str, CacheRecipe]:
 def services_of(action: PdAction, findings: Findings) -> dict[str, CacheService]:
     """The services of the inventory, read; what is wrong with one goes to `findings`."""
     return parse(merged(action), recipes_of(action), findings, action.groups())
+
+
+def deployed_for(action: PdAction, group: str) -> list[str]:
+    """The services that a group of pd_groups names and that the collection deploys: they start before its members."""
+    groups = action.groups()
+    return sorted(
+        name
+        for name, entry in merged(action).items()
+        if isinstance(entry, dict) and not entry.get("address") and group in users_of(name, groups)
+    )
 
 
 def observe(service: CacheService) -> dict[str, t.Any]:
