@@ -331,7 +331,7 @@ def test_a_plan_shows_all_of_a_cache():
         why = "the roles that the mode allows"
         assert it["labels"]["cache"] == {"provider": "mooncake", "service": STORE, "injected": True, "why": why}
     assert prefill["port"] != decode["port"]
-    assert (made["cache"]["provider"], made["cache"]["service"], made["cache"]["roles"]) == (
+    assert (made["kv_cache"]["provider"], made["kv_cache"]["service"], made["kv_cache"]["roles"]) == (
         "mooncake",
         STORE,
         ["prefill", "decode"],

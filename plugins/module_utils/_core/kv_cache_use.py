@@ -315,7 +315,7 @@ def as_json(value: t.Any) -> str:
 
 
 def block(uses: t.Mapping[str, Use]) -> dict[str, t.Any] | None:
-    """The plan's `cache`: what there is, for which roles, and why these."""
+    """The plan's `kv_cache`: what there is, for which roles, and why these."""
     if not uses:
         return None
     first = next(iter(uses.values()))

@@ -127,7 +127,7 @@ def _assemble(
         "endpoint": endpoint,
         "hosts": slices_of(request, situation, choice, members, router),
         "proof": _proof(request),
-        "cache": template.cache_block,
+        "kv_cache": template.cache_block,
         "unknown": [m["id"] for m in situation.unknown],
     }
     plan["record"] = record.of_plan(plan, group, template, situation.record)

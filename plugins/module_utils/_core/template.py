@@ -113,7 +113,7 @@ class GroupTemplate:
 
     @property
     def cache_block(self) -> dict[str, t.Any] | None:
-        """The plan's `cache`."""
+        """The plan's `kv_cache`."""
         return block(self.uses)
 
     def masked(self) -> dict[str, t.Any]:
