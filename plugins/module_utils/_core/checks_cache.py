@@ -42,6 +42,7 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
         if use:
             _check_versions(side, use, template.mode.name, findings)
             _check_recurrent(side, use, findings)
+            _check_flags(side, use, findings)
             _check_hardware(side, use, known, findings)
             _check_capacity(template, side, use, findings)
 
@@ -160,16 +161,22 @@ def _check_pages(
 
 def _check_versions(side: Side, use: Use, mode: str, findings: Findings) -> None:
     """Advice alone, and none for images: what is in one is its builder's to know."""
-    if not side.spec.version or side.spec.image:
+    version = side.version
+    if not version or side.spec.image:
         return
+    said = (
+        f"roles.{side.role}.version: {version}"
+        if side.spec.version
+        else f"the engine of {side.role}, {version} on its hosts,"
+    )
     for known_versions, note in (
         (use.recipe.known_versions, use.recipe.versions_note),
         (use.provider.known_versions, ""),
     ):
-        if known_versions and below(side.spec.version, known_versions):
+        if known_versions and below(version, known_versions):
             findings.warning(
                 "version-below-floor",
-                f"roles.{side.role}.version: {side.spec.version} is older than what {use.provider.name} in mode {mode} is known to work"
+                f"{said} is older than what {use.provider.name} in mode {mode} is known to work"
                 f" with ({known_versions})" + (f": {note}." if note else "."),
                 "Newer is safer; this is advice, not a limit.",
                 [side.role],
@@ -188,13 +195,31 @@ def _check_recurrent(side: Side, use: Use, findings: Findings) -> None:
             "Take another provider, or none.",
             [side.role],
         )
-    elif use.provider.recurrent_advice:
+    elif use.provider.recurrent_advice and not _writes(side, use.provider.recurrent_unless):
         findings.warning(
             "kv-cache-recurrent",
             f"{side.role}: the model has recurrent layers: {use.provider.recurrent_advice}.",
             "See docs/caches.md.",
             [side.role],
         )
+
+
+def _writes(side: Side, flag: str) -> bool:
+    """Whether a role's args say what `flag` says."""
+    wanted = Arguments([flag]).options if flag else []
+    return bool(wanted) and side.arguments.value([wanted[0].name]) == wanted[0].value
+
+
+def _check_flags(side: Side, use: Use, findings: Findings) -> None:
+    """Flags of the engine with which a cache does not start."""
+    for flag, why in use.provider.not_with.items():
+        if side.arguments.has(flag):
+            findings.error(
+                "kv-cache-flag-conflict",
+                f"roles.{side.role}.args: {flag} does not go with {use.provider.name}: {why}.",
+                f"Remove {flag}, or give the role no cache.",
+                [side.role],
+            )
 
 
 def _check_hardware(side: Side, use: Use, known: Known, findings: Findings) -> None:
