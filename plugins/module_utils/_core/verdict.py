@@ -161,8 +161,9 @@ def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
 
 
 def stopped(plan: Result, results: Results, what: str = "Group", variable: str = "pd_group") -> Verdict:
-    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start. `what` and `variable` are the words
-    for what the plan is of."""
+    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start.
+
+    `what` and `variable` are the words for what the plan is of."""
     verdict = Verdict("stop")
     for host, part in plan["hosts"].items():
         going = part.get("absent") or ()
