@@ -216,7 +216,7 @@ def _deployed(
     reader.keys(f"{where}.limits", limits, LIMITS)
     runtime = reader.choice(where, entry, "runtime", RUNTIMES, "docker")
     image = reader.text(where, entry, "image")
-    if runtime == "docker" and not image:
+    if entry.get("runtime") in (None, "docker") and not image:
         reader.findings.error(
             "image-missing",
             f"{where}.image: runtime docker needs an image that holds {recipe.executable or 'the service'}.",
