@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real LMCache server and a real Mooncake master, deployed by the playbooks, asked by their own clients, killed, restarted, removed. No GPU: KV
-goes through the LMCache server's own path for workers without one, and through Mooncake's over TCP."""
+"""A real LMCache server and a real Mooncake master, deployed by the playbooks, asked by their own clients, killed, restarted, removed.
+
+No GPU: KV goes through the LMCache server's own path for workers without one, and through Mooncake's over TCP."""
 
 from __future__ import annotations
 
@@ -180,7 +181,9 @@ def test_a_mooncake_master_from_check_to_nothing(site: Caches, stores: t.Callabl
     store = stores(f"127.0.0.1:{port}")
     assert store.do("put", "a") == "put 0"
     assert store.do("get", "a") == "get True"
-    assert stores(f"127.0.0.1:{port}").do("get", "a") == "get True", "another client reads it from the first one's segment"
+    assert stores(f"127.0.0.1:{port}").do("get", "a") == "get True", (
+        "another client reads it from the first one's segment"
+    )
 
     _killed_it_comes_back(site, store, port)
     _an_edit_is_pending(site, port)

@@ -114,9 +114,10 @@ def test_names_are_checked_and_are_not_those_of_groups() -> None:
     assert "bad-cache-name" in read(MASTER, "Store_A")[1][0]
     assert "a group of pd_groups has this name too" in read(MASTER, "qwen", ["qwen"])[1][0]
     assert "bad-value pd_caches.store: a service is a dictionary." in read("mooncake")[1][0]
-    assert "missing-value pd_caches.store.options.size: missing: memory that it keeps KV in" in read(
-        {**SERVER, "options": {}}
-    )[1][0]
+    assert (
+        "missing-value pd_caches.store.options.size: missing: memory that it keeps KV in"
+        in read({**SERVER, "options": {}})[1][0]
+    )
 
 
 def test_secrets_are_known_by_name_alone() -> None:
@@ -184,7 +185,9 @@ options:
     assert said == []
     (member,) = made["members"]
     assert member["parts"][0]["argv"] == ["valkey-server", "--bind", "10.0.0.1", "--port", "40000", "--maxmemory=1GB"]
-    assert member["probe"]["url"] == "tcp://10.0.0.1:40000", "without a health path, a connection tells that it is ready"
+    assert member["probe"]["url"] == "tcp://10.0.0.1:40000", (
+        "without a health path, a connection tells that it is ready"
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_what_a_recipe_refers_to_must_exist(change: dict[str, t.Any], told: str)
         "probe": {},
         "options": {"size": {"type": "size", "summary": "x"}},
     }
-    with pytest.raises(PdError, match="x.yml") as refused:
+    with pytest.raises(PdError, match=r"x\.yml") as refused:
         from_plain({**raw, **change}, "x.yml")
     assert told in str(refused.value)
 
@@ -311,7 +314,10 @@ def test_a_master_is_one_on_the_first_host_and_bound_to_its_own_address() -> Non
     assert not any("metadata" in word for word in part["argv"])
     assert not any("${" in word or "None" in word for word in part["argv"])
     assert made["members"][0]["probe"]["url"] == "http://127.0.0.1:40000"
-    assert made["members"][0]["probe"]["listening"] == [{"name": "port", "port": 40001}, {"name": "admin", "port": 40000}]
+    assert made["members"][0]["probe"]["listening"] == [
+        {"name": "port", "port": 40001},
+        {"name": "admin", "port": 40000},
+    ]
     assert part["labels"]["role"] == "cache"
     assert (part["labels"]["address"], part["labels"]["port"]) == ("10.0.0.1", 40001)
 
@@ -404,7 +410,9 @@ def test_clients_that_reconnect_need_no_restart_unless_the_place_has_changed() -
 
 def test_one_that_is_down_is_started_again_at_its_ports_on_the_current_spec() -> None:
     hosts = fleet("h1", "h2")
-    after = carried_out(plan_of(service_of(MASTER), hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
+    after = carried_out(
+        plan_of(service_of(MASTER), hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"}
+    )
     edited = service_of({**MASTER, "options": {"client_ttl": 120}})
     made, said = plan_of(edited, after)
     assert did(made) == ["replace store-cache-0 h1"]
@@ -519,10 +527,14 @@ def test_a_verdict_is_good_only_when_every_instance_answers() -> None:
     def result(name: str, state: str) -> list[dict[str, t.Any]]:
         return [{"ok": True}, {"members": {name: {"state": state, "why": "it has ended"}}, "not_ready": {}}]
 
-    good = cache_verdict.reach(made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "ready")}, "final")
+    good = cache_verdict.reach(
+        made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "ready")}, "final"
+    )
     assert good.good
     assert good.msg == "Cache service lm is running: h1 127.0.0.1:40001, h2 127.0.0.1:40001."
-    bad = cache_verdict.reach(made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "failed")}, "final")
+    bad = cache_verdict.reach(
+        made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "failed")}, "final"
+    )
     assert not bad.good
     assert "1 of 2 instances ready" in bad.msg
     assert "- lm-cache-1 on h2: it has ended" in bad.msg
