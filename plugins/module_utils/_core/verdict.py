@@ -209,6 +209,7 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
         lines += _list_problems(verdict) + _proven(results)
     else:
         lines += _list_problems(verdict)
+    lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
         lines += _next(name, verdict, readiness, stops)
     elif verdict.phase == "final":
