@@ -250,3 +250,43 @@ def test_a_snapshot_of_an_older_release_is_believed():
         for key in ("restarts", "pid", "started"):
             peer.pop(key, None)
     assert group.plan(static()).plan["changed"] is False
+
+
+# -- said before a member is removed ----------------------------------------------------------------------------------
+
+BY_HAND = {"router_": {"command": ["/opt/router"]}}
+
+
+@pytest.mark.parametrize("how", ["scale", "deploy"])
+def test_a_removal_under_membership_restart_warns_of_the_outage(how):
+    group = deployed(static())
+    made = (
+        group.plan(static(), "scale", counts={"prefill": 1})
+        if how == "scale"
+        else group.plan(static(1), allow_scale_down=True)
+    )
+    found = only(made.findings, "router-brief-outage")
+    assert found.severity == "warning"
+    assert "demo-prefill-0 will be removed, and demo-router-0 has its peers on its command line" in found.message
+
+
+def test_a_removal_while_the_spec_waits_says_that_the_router_keeps_the_peer():
+    made = deployed(static()).plan(static(kv_lease=90), "scale", counts={"prefill": 1})
+    assert "is not replaced" in only(made.findings, "router-brief-outage").message
+
+
+def test_a_removal_under_manual_membership_gives_the_peers_to_apply_first_and_after():
+    raw = wide(2, **BY_HAND)
+    made = deployed(raw).plan(raw, "scale", counts={"prefill": 1})
+    found = only(made.findings, "router-peers-by-hand")
+    assert "demo-prefill-0 will be removed" in found.message
+    assert "prefill http://10.0.0.2:40001 (demo-prefill-1, kv_side_channel 40000)" in found.hint
+    assert "demo-prefill-0" not in found.hint
+    assert "before this run, yours to apply:" in made.text
+    assert [p["member"] for p in made.router["first"]] == [p["member"] for p in made.router["peers"]]
+
+
+@pytest.mark.parametrize("raw", [wide(2), static(), wide(2, **BY_HAND)], ids=["dynamic", "restart", "manual"])
+def test_nothing_is_warned_of_where_nothing_is_removed(raw):
+    made = deployed(raw).plan(raw, "scale", counts={"prefill": 3})
+    assert not {"router-brief-outage", "router-peers-by-hand"} & set(made.codes)

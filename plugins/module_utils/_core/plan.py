@@ -54,6 +54,7 @@ def removal(
         "late": False,
         "hold": False,
         "peer_argv": [],
+        "first": None,
         "peers": [],
         "policy": (noted.get("router") or {}).get("policy"),
         "dialect": None,

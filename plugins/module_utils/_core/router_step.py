@@ -42,20 +42,74 @@ def router_step(
         "late": False,
         "hold": False,
         "peer_argv": [],
+        "first": None,
     }
     if router is None:
         return {**base, "step": "none", "why": "the group has no router after this"}
     if template.policy == "manual":
-        changed = bool(choice.create or choice.replace or choice.leave)
-        return {
-            **base,
-            "step": "operator" if changed else "none",
-            "why": "peers are the operator's to set: "
-            + ("the router runs a command of your own" if template.membership is None else "the membership is manual"),
-        }
+        return base | _manual(request, choice, peers, findings)
     if template.policy == "dynamic":
         return base | _dynamic(peers, kept, situation)
-    return base | {"peer_argv": _peer_argv(request, router, peers)} | _restart(base, kept, situation, choice, findings)
+    base |= {"peer_argv": _peer_argv(request, router, peers)} | _restart(base, kept, situation, choice, findings)
+    _say_outage(request, kept, choice, base, findings)
+    return base
+
+
+def _leaving(request: Request, choice: Choice) -> list[str]:
+    """Engines that run and go while the others stay."""
+    if request.action == "restart":
+        return []
+    return [m.id for m, _why in choice.leave if m.role in ENGINE_ROLES and m.alive]
+
+
+def _manual(request: Request, choice: Choice, peers: list[dict[str, t.Any]], findings: Findings) -> dict[str, t.Any]:
+    """What the operator has to do: `first` are the peers to apply before this run, when members go that the router still has."""
+    who = "the router runs a command of your own" if request.template.membership is None else "the membership is manual"
+    why = f"peers are the operator's to set: {who}"
+    leaving, kept = _leaving(request, choice), {m.id for m in choice.keep}
+    if not (choice.create or choice.replace or choice.leave):
+        return {"step": "none", "why": why}
+    first = [p for p in peers if p["member"] in kept] if leaving else None
+    if first is not None:
+        findings.warning(
+            "router-peers-by-hand",
+            f"{', '.join(leaving)} will be removed, and {who}: it goes on sending requests there unless you take them out first.",
+            f"Before you run this, make the router's peers: {told(first)}.",
+            ["router"],
+        )
+    return {"step": "operator", "why": why, "first": first}
+
+
+def told(peers: t.Sequence[Peer]) -> str:
+    """The exact peer list, as an operator applies it. Ports that a router may have to be told are named."""
+    texts = []
+    for p in peers:
+        bands = "".join(f", {name} {band['base']}" for name, band in p["ports"].items())
+        texts.append(f"{p['role']} {p['url']} ({p['member']}{bands})")
+    return "; ".join(texts) or "none"
+
+
+def _say_outage(
+    request: Request, kept: Member | None, choice: Choice, router: t.Mapping[str, t.Any], findings: Findings
+) -> None:
+    leaving = _leaving(request, choice)
+    if kept is None or not leaving:
+        return
+    if router["step"] == "replace":
+        findings.warning(
+            "router-brief-outage",
+            f"{', '.join(leaving)} will be removed, and {kept.id} has its peers on its command line: it is replaced first. For about a"
+            " second nothing is served, and requests that run may fail.",
+            "Do it when that can be borne, or choose roles.router.membership: dynamic (applied by a restart).",
+            ["router"],
+        )
+        return
+    findings.warning(
+        "router-brief-outage",
+        f"{', '.join(leaving)} will be removed, and stay on the command line of {kept.id}: it is not replaced ({router['why']}).",
+        "Requests that it still sends there fail. Remove members when the router can be replaced.",
+        ["router"],
+    )
 
 
 def _dynamic(peers: list[dict[str, t.Any]], kept: Member | None, situation: Situation) -> dict[str, t.Any]:
