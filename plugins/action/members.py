@@ -6,8 +6,14 @@
 from __future__ import annotations
 
 import getpass
+import os
+import re
 import socket
+import time
 import typing as t
+
+from ansible import constants
+from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core import router_step
 from ..module_utils._core.spec import secrets_of
@@ -16,9 +22,11 @@ from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import wait_for_members
 
-PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "lock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
 LOCK_TTL = 300
+# A host's own lock is waited for up to a minute, and a connection may have to be made.
+FIRST_LOCK_WAIT = 180.0
 
 
 class ActionModule(PdAction):
@@ -47,20 +55,16 @@ class ActionModule(PdAction):
         part = slice_of(plan, host, self.args["undo"])
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
+        refusal = self._in_order(plan, host, part, phase)
+        if refusal:
+            return refusal
         held = self._prepare_router(plan, part) if phase == "router" else ""
         if held:
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         result = self._module("members", self._arguments(plan, part, phase))
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, part, result)
-        result.setdefault("ok", not result.get("failed"))
-        # The host did nothing at all: a lock, or a plan that is out of date.
-        result["refused"] = bool(result.get("failed") and not result.get("failed_members") and phase == "start")
-        if not self.args["strict"] and result.get("failed"):
-            result |= {"failed": False, "ok": False}
-            # A failure that is data is told by the verdict, once: the exception would be printed here as well.
-            result.pop("exception", None)
-        return result
+        return self._told(result, phase)
 
     def _arguments(self, plan: dict[str, t.Any], part: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
         return {
@@ -68,11 +72,61 @@ class ActionModule(PdAction):
             "phase": phase,
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
             **self.runtime_options(),
-            "holder": holder(),
+            "holder": holder(float(plan.get("hold") or 0)),
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
         }
+
+    def _in_order(
+        self, plan: dict[str, t.Any], host: str, part: dict[str, t.Any], phase: str
+    ) -> dict[str, t.Any] | None:
+        """Take the group's lock on its first host before any other one is touched. Two runs that take the locks of all hosts at once could
+        each get half. Returns the refusal of this host, None when it may go on."""
+        order = sorted(plan["hosts"])
+        first = phase == "lock" or (phase == "start" and not takes_away(plan))
+        if self._task.check_mode or self.args["undo"] or len(order) == 1 or not first:
+            return None
+        notes = FirstLock(f"{plan['group']}-{plan['generation']}-{phase}-{self._task._uuid}")
+        if host != order[0]:
+            return self._wait_for_first(notes, order[0], phase) if self._is_before(order[0], host) else None
+        try:
+            result = self._module("members", self._arguments(plan, part, "lock"))
+        except AnsibleConnectionFailure as exc:
+            notes.write(f"{host} did not answer: {exc}")
+            raise
+        notes.write(str(result.get("msg") or "it gave no reason") if result.get("failed") else "")
+        if not result.get("failed") and phase == "start":
+            return None
+        return self._told(result, phase)
+
+    def _is_before(self, first: str, host: str) -> bool:
+        """Whether Ansible has begun the first host's part by now. In a play whose hosts are not in sorted order it may not have, and never
+        would as long as this one waits for it."""
+        order = list(self.task_vars.get("ansible_play_hosts_all") or ())
+        active = self.task_vars.get("ansible_play_hosts") or ()
+        return first in active and first in order and host in order and order.index(first) < order.index(host)
+
+    def _wait_for_first(self, notes: FirstLock, first: str, phase: str) -> dict[str, t.Any] | None:
+        said = notes.wait()
+        if said == "":
+            return None
+        why = "it took too long" if said is None else f"it said: {said}"
+        text = f"the group's lock is taken on {first} first, and was not: nothing was done here"
+        # The reason is told once, by the first host.
+        return self._told({"failed": True, "msg": text if said else f"{text} ({why})", "phase": phase}, phase)
+
+    def _told(self, result: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
+        """A result as the caller gets it."""
+        result.setdefault("ok", not result.get("failed"))
+        # The host did nothing at all: a lock, or a plan that is out of date.
+        refused = phase in ("start", "lock") and result.get("failed") and not result.get("failed_members")
+        result["refused"] = bool(refused)
+        if not self.args["strict"] and result.get("failed"):
+            result |= {"failed": False, "ok": False}
+            # A failure that is data is told by the verdict, once: the exception would be printed here as well.
+            result.pop("exception", None)
+        return result
 
     def _module(self, name: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Run a module of the collection on the host. What it was called with is not repeated in the result: it is long."""
@@ -153,10 +207,12 @@ class ActionModule(PdAction):
         return {m["id"]: {name: by_role[m["role"]].get(name, "") for name in m["parts"][0]["secrets"]} for m in wanted}
 
 
-def holder() -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook."""
+def holder(longest: float = 0) -> dict[str, t.Any]:
+    """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook. `longest`
+    is for how many seconds at most one phase keeps a host busy: another host's lock must outlive it."""
     run = lock.process()
-    return {"who": f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}", "ttl": LOCK_TTL, "process": run}
+    who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
+    return {"who": who, "ttl": LOCK_TTL + longest, "process": run}
 
 
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
@@ -185,6 +241,38 @@ def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str,
         "hosts": {host: here},
         "steps": [s for s in plan["steps"] if s["host"] in (host, None)],
     }
+
+
+def takes_away(plan: t.Mapping[str, t.Any]) -> bool:
+    """Whether a run of the plan begins by taking something out of service: then the lock has a task of its own, before that."""
+    return any(step["phase"] in ("leave", "router_stop", "stop") for step in plan["steps"])
+
+
+class FirstLock:
+    """What the worker of the first host tells those of the others, in the temporary folder that they share: the empty text when it has the
+    lock, else why not."""
+
+    def __init__(self, name: str, clock: t.Callable[[], float] = time.monotonic, pause: float = 0.1) -> None:
+        folder = vars(constants)["DEFAULT_LOCAL_TMP"]
+        self.path = os.path.join(folder, re.sub(r"[^\w.-]", "_", f"pd-lock-{name}"))
+        self.clock, self.pause = clock, pause
+
+    def write(self, text: str) -> None:
+        temporary = self.path + ".new"
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.rename(temporary, self.path)
+
+    def wait(self, seconds: float = FIRST_LOCK_WAIT) -> str | None:
+        """What the first host's worker has written; None when that took too long."""
+        end = self.clock() + seconds
+        while self.clock() < end:
+            try:
+                with open(self.path, encoding="utf-8") as stream:
+                    return stream.read()
+            except FileNotFoundError:
+                time.sleep(self.pause)
+        return None
 
 
 def concerns(part: dict[str, t.Any], phase: str) -> bool:

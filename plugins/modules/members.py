@@ -38,6 +38,7 @@ options:
   phase:
     description:
       - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
+      - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one.
       - V(router_stop) removes the router where the plan does not keep it.
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first.
       - V(start) creates prefill and decode members; one that is there but down is replaced.
@@ -46,7 +47,7 @@ options:
       - V(forget) deletes what is left of the group on the host.
     type: str
     required: true
-    choices: [prepare, router_stop, stop, start, router, endpoint, forget]
+    choices: [prepare, lock, router_stop, stop, start, router, endpoint, forget]
   secrets:
     description:
       - Values of secret environment variables. They are written to a file that only the member's user can read, nowhere else.

@@ -215,7 +215,15 @@ def wait_for_members(
         "all" if give_up == "first" else str(plan.get("readiness") or "any_per_role"),
         slice_,
     )
-    return waiter.run()
+    found = waiter.run()
+    if fixed["holder"] and any(p["host"] != host for m in everyone for p in m["parts"]):
+        # Others may wait on, and nobody renews the lock here until they have ended.
+        left = max(0.0, waiter.limit - found["elapsed"])
+        longer = {**fixed["holder"], "ttl": float(fixed["holder"].get("ttl") or 0) + left}
+        with contextlib.suppress(AnsibleConnectionFailure):
+            given = {key: value for key, value in fixed.items() if value is not None}
+            _execute(action, {**given, "holder": longer, "members": [], "slice": 1, "memory": {}}, variables)
+    return found
 
 
 def _execute(action: ActionBase, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> Result:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import Fleet, only, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import router_step
+from ansible_collections.inferops.pd.plugins.action import members as action
+from ansible_collections.inferops.pd.plugins.module_utils._core import router_step, status
 
 FOUR = {"gpus": 4}
 
@@ -290,3 +291,79 @@ def test_a_removal_under_manual_membership_gives_the_peers_to_apply_first_and_af
 def test_nothing_is_warned_of_where_nothing_is_removed(raw):
     made = deployed(raw).plan(raw, "scale", counts={"prefill": 3})
     assert not {"router-brief-outage", "router-peers-by-hand"} & set(made.codes)
+
+
+# -- locks ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_lives_as_long_as_the_longest_stop():
+    """A host that has nothing to do waits for one whose member drains."""
+    group = deployed(wide())
+    group.live("demo-prefill-2")["label"]["stop"] = {"drain": 600, "grace": 45}
+    assert group.plan(wide(), "scale", counts={"prefill": 2}).plan["hold"] == 645
+    assert group.plan(wide()).plan["hold"] == 0
+    assert group.plan(wide(), "remove").plan["hold"] == 645
+
+
+def test_what_the_first_host_says_reaches_the_others(tmp_path, monkeypatch):
+    monkeypatch.setitem(vars(action.constants), "DEFAULT_LOCAL_TMP", str(tmp_path))
+    mine, other = action.FirstLock("demo-1-lock-x"), action.FirstLock("demo-1-lock-x")
+    ticks = iter(range(100))
+    assert action.FirstLock("nobody", clock=lambda: float(next(ticks)), pause=0).wait(5) is None
+    mine.write("")
+    assert other.wait(5) == ""
+    mine.write("ops@elsewhere is changing it")
+    assert other.wait(5) == "ops@elsewhere is changing it"
+
+
+# -- draining ---------------------------------------------------------------------------------------------------------
+
+
+def draining(member: str = "demo-prefill-1", raw=None) -> Fleet:
+    """A scale down was killed while that member drained: it has left the router, and runs."""
+    group = deployed(raw)
+    live = group.live(member)
+    live["draining"] = True
+    registered = group.live("demo-router-0")["registered"]
+    registered[:] = [p for p in registered if p["url"] != live["label"]["url"]]
+    for facts in group.facts.values():
+        facts["records"]["demo"]["desired"]["prefill"] = 2
+    return group
+
+
+def test_a_member_that_drains_is_shown_and_does_not_count_as_ready():
+    state = draining().status(wide(2))
+    assert (state["roles"]["prefill"]["ready"], state["roles"]["prefill"]["draining"]) == (2, 1)
+    assert [m["state"] for m in state["members"] if m["id"] == "demo-prefill-1"] == ["draining"]
+    assert state["router"]["confirmed"] is True
+    assert "prefill 2/2 (1 draining)" in status.table(state)[0]
+
+
+def test_the_next_run_goes_on_removing_it():
+    made = draining().plan(wide(2))
+    assert made.who("remove") == ["demo-prefill-1"]
+    assert made.who("create") == made.who("replace") == []
+    assert made.router["add"] == []
+
+
+def test_scaling_back_up_does_not_rescue_it():
+    made = draining().plan(wide(3))
+    assert made.who("remove") == ["demo-prefill-1"]
+    assert made.who("create") == ["demo-prefill-3"]
+
+
+def test_a_lower_count_takes_no_other_for_it():
+    assert draining().plan(wide(), "scale", counts={"prefill": 2}).who("remove") == ["demo-prefill-1"]
+
+
+def test_one_that_died_while_it_drained_is_not_replaced():
+    group = draining()
+    group.kill("demo-prefill-1")
+    made = group.plan(wide(2))
+    assert (made.who("remove"), made.who("replace")) == (["demo-prefill-1"], [])
+
+
+def test_it_goes_while_the_spec_waits():
+    made = draining().plan(wide(2, kv_lease=90))
+    assert made.errors == []
+    assert made.who("remove") == ["demo-prefill-1"]

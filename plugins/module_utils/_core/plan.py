@@ -14,7 +14,7 @@ import typing as t
 from . import checks_hardware, diff, reality, record
 from .choice import check_reach, decide, generation_of
 from .finding import Findings
-from .observed import Host
+from .observed import Host, Member
 from .preconditions import check_hosts, check_pasted
 from .rendering import peers_of, render_members
 from .router_step import router_step
@@ -88,6 +88,7 @@ def removal(
         },
         "proof": {},
         "unknown": [m["id"] for m in situation.unknown],
+        "hold": _hold(situation.members),
         "record": noted,
         "changed": bool(steps),
     }
@@ -133,12 +134,19 @@ def _assemble(
         "hosts": slices_of(request, situation, choice, members, router),
         "proof": _proof(request),
         "unknown": [m["id"] for m in situation.unknown],
+        "hold": _hold(m for m, _why in [*choice.leave, *((m, "") for m in choice.replace)]),
     }
     plan["record"] = record.of_plan(plan, group, template, situation.record)
     # Waiting for a member that comes up by itself is work, and changes nothing.
     plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
     plan["diff"] = diff.of_plan(plan, situation.record, template.masked())
     return plan
+
+
+def _hold(going: t.Iterable[Member]) -> float:
+    """For how many seconds at most members of this plan drain and stop: the lock must live longer on hosts that have nothing to do then."""
+    stops = [m.label.get("stop") or {} for m in going]
+    return max((float(s.get("drain") or 0) + float(s.get("grace") or 0) for s in stops), default=0.0)
 
 
 def _proof(request: Request) -> dict[str, t.Any]:

@@ -22,8 +22,9 @@ Peer = t.Mapping[str, t.Any]
 def router_step(
     request: Request, situation: Situation, choice: Choice, members: list[dict[str, t.Any]], findings: Findings
 ) -> dict[str, t.Any]:
-    """What the router does about its peers. `early` are the peers of a router that is replaced before anything stops or starts, None when it
-    is not; `late` whether it is (also) replaced once the engines were waited for, and `hold` whether only if all that are wanted are ready."""
+    """What the router does about its peers. `early` are the peers of a router that is replaced before anything stops or starts, None when
+    it is not; `late` whether it is (also) replaced once the engines were waited for, `hold` whether only if all that are wanted are
+    ready."""
     template = request.template
     router = next((m for m in members if m["role"] == "router"), None)
     peers = peers_of(members)

@@ -80,10 +80,10 @@ def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
     members = situation.of_role(role)
     return {
         "desired": desired,
-        "ready": sum(1 for m in members if m.alive and m.ready),
+        "ready": sum(1 for m in members if m.alive and m.ready and not m.draining),
         "running": sum(1 for m in members if m.alive),
         "down": sum(1 for m in members if not m.alive),
-        "draining": sum(1 for m in members if m.live.get("draining")),
+        "draining": sum(1 for m in members if m.draining),
         "unknown": sum(1 for m in situation.unknown if m["role"] == role),
     }
 
@@ -161,7 +161,7 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     registered = router.live.get("registered")
     if registered is None and router.label.get("policy") != "dynamic":
         registered = router.label.get("peers") or []
-    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive}
+    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
     urls = {p["url"] for p in registered or ()}
     return {
         "policy": router.label.get("policy"),
@@ -172,16 +172,22 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     }
 
 
+def _shown(member: Member) -> str:
+    if member.draining:
+        return "draining"
+    if member.alive and member.ready:
+        return "ready"
+    return "loading" if member.state == "running" else member.state
+
+
 def _member(member: Member) -> dict[str, t.Any]:
     live = member.live
     return {
         "id": member.id,
         "role": member.role,
         "host": member.host,
-        "state": "ready"
-        if member.alive and member.ready
-        else ("loading" if member.state == "running" else member.state),
-        "ready": member.ready,
+        "state": _shown(member),
+        "ready": member.ready and not member.draining,
         "why": live.get("why"),
         "pid": live.get("pid"),
         "restarts": live.get("restarts", 0),
@@ -199,7 +205,11 @@ def _member(member: Member) -> dict[str, t.Any]:
 def table(status: t.Mapping[str, t.Any]) -> list[str]:
     """The state as lines for a terminal: the group, its marks, then a row a member."""
     roles = status["roles"]
-    counts = ", ".join(f"{role} {roles[role]['ready']}/{roles[role]['desired']}" for role in ROLES)
+    counts = ", ".join(
+        f"{role} {roles[role]['ready']}/{roles[role]['desired']}"
+        + (f" ({roles[role]['draining']} draining)" if roles[role]["draining"] else "")
+        for role in ROLES
+    )
     lines = [
         f"{status['name']}: {status['state'].upper()}"
         + (f" ({status['message']})" if status["message"] else "")

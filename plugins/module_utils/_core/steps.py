@@ -11,7 +11,6 @@ import typing as t
 from .member import member_id
 from .observed import Member
 from .situation import Choice, Request, Situation
-from .spec import ENGINE_ROLES
 
 Step = dict[str, t.Any]
 
@@ -46,7 +45,7 @@ def steps_of(
 ) -> list[Step]:
     """What a run does, in order. Phases are barriers across hosts."""
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
-    steps += _start(request, choice, members) + _router(request, choice, router)
+    steps += _start(request, choice, members) + _router(choice, router)
     if any(s["do"] != "wait" for s in steps):
         steps.append(_step("endpoint", "write", "the record on every host of the group"))
     elif router["member"] is not None and not (situation.record.get("endpoint") or {}).get("registered"):
@@ -103,7 +102,7 @@ def _down(member: Member) -> str:
     return f"it is down: {member.live.get('why') or member.state}"
 
 
-def _router(request: Request, choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
+def _router(choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
     name, host = _place(router)
     if name is None:
         return []
