@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from . import record
 from .finding import Findings
+from .marks import forgot_peers
 from .observed import Member
 from .rendering import peers_of
 from .situation import Choice, Request, Situation
@@ -50,6 +51,8 @@ def router_step(
     if template.policy == "manual":
         return base | _manual(request, choice, peers, findings)
     if template.policy == "dynamic":
+        for mark in forgot_peers(situation) if kept is not None else ():
+            findings.warning("router-forgot-peers", f"{mark['why']}.", "", ["router"])
         return base | _dynamic(peers, kept, situation)
     base |= {"peer_argv": _peer_argv(request, router, peers)} | _restart(base, kept, situation, choice, findings)
     _say_outage(request, kept, choice, base, findings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from . import diff, reality, record
+from . import diff, marks, reality, record
 from .finding import Finding
 from .observed import Host, Member
 from .plan import Situation
@@ -52,7 +52,7 @@ def of_group(
         "pending_diff": lines,
         "recipe_changed": recipe_changed,
         "roles": roles,
-        "marks": _marks(group, situation, roles, state, findings),
+        "marks": marks.of_group(group, template, situation, hosts, roles, state, findings),
         "router": _router(situation),
         "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
         "members": [_member(m) for m in _ordered(situation.members)]
@@ -97,8 +97,13 @@ def _state(
         for r in ROLES
         if roles[r]["ready"] < (1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]))
     )
-    if not short and registered:
+    forgot = marks.forgot_peers(situation)
+    if not short and registered and not forgot:
         return "running", ""
+    if not short and forgot:
+        return "partial", "the endpoint is registered, and its router has no confirmed peers" if registered else forgot[
+            0
+        ]["why"]
     if any(m.alive for m in situation.members):
         return (
             "partial",
@@ -109,49 +114,6 @@ def _state(
     if situation.unknown:
         return "partial", "no host that runs a member answered"
     return "pending", "no member is running yet"
-
-
-def _marks(
-    group: Group | None,
-    situation: Situation,
-    roles: t.Mapping[str, t.Mapping[str, int]],
-    state: str,
-    findings: t.Sequence[Finding],
-) -> list[dict[str, t.Any]]:
-    """What is to be known beside the state; each a stable word with its reason."""
-    marks: list[dict[str, t.Any]] = []
-    for role in ENGINE_ROLES:
-        counts = roles[role]
-        if state == "running" and counts["ready"] < counts["desired"]:
-            marks.append({"mark": "ratio_unmet", "why": f"{role} {counts['ready']} of {counts['desired']} ready"})
-        if group and counts["desired"] != group.roles[role].replicas:
-            marks.append(
-                {
-                    "mark": "count_differs_from_inventory",
-                    "why": f"{role} runs {counts['desired']}, the inventory says {group.roles[role].replicas}",
-                }
-            )
-    marks += [
-        {"mark": "pairing_unverified", "why": f.message, "factor": f.factor}
-        for f in findings
-        if f.severity == "unverified"
-    ]
-    marks += [{"mark": f.code.replace("-", "_"), "why": f.message} for f in findings if f.code == "version-below-floor"]
-    places = {role: {m.host for m in situation.members if m.role == role and m.alive} for role in ENGINE_ROLES}
-    if all(places.values()) and not places["prefill"] & places["decode"]:
-        marks.append(
-            {"mark": "pairing_remote", "why": "no host runs both roles: every request's KV crosses the network"}
-        )
-    if situation.unknown:
-        marks.append(
-            {
-                "mark": "members_unknown",
-                "why": f"no answer from the host of {', '.join(m['id'] for m in situation.unknown)}",
-            }
-        )
-    if group is None:
-        marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
-    return marks
 
 
 def _router(situation: Situation) -> dict[str, t.Any]:

@@ -183,9 +183,11 @@ class Work:
         """Refuse a plan that is out of date, and take or renew the group's lock."""
         with self._locked():
             now = self.state.record(self.group) or self._new_record()
-            if changing and not lock.same(now.get("lock"), self.order.holder):
-                self._check_fresh()
+            mine = lock.same(now.get("lock"), self.order.holder)
+            # First who holds it: that members have changed since the plan follows from it.
             self.lock = lock.taken(now.get("lock"), self.order.holder, self.group, time.time(), self.order.break_lock)
+            if changing and not mine:
+                self._check_fresh()
             if not self.order.check:
                 self.state.write_record(self.group, {**now, "lock": self.lock})
 
