@@ -189,6 +189,16 @@ def test_two_groups_in_one_run(make_site: Make, model: Path) -> None:
     assert "a: RUNNING" in status
     assert "b: RUNNING" in status
 
+    # The first group that fails ends the run, and the others are named.
+    file = site.states[0] / "groups/a/record.json"
+    record = file.read_text()
+    held = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
+    file.write_text(json.dumps({**json.loads(record), "lock": held}))
+    run = site.play("restart", pd_group="all").refused()
+    assert "Not touched by this run, which ends here: b." in " ".join(run.out.split())
+    assert site.pids() == before
+    file.write_text(record)
+
     assert site.play("remove", "--check", pd_group="all").ok().changed > 0
     assert site.pids() == before
     site.play("remove", pd_group="a").ok()

@@ -258,7 +258,7 @@ def locked(site: Life) -> dict[str, t.Any] | None:
 
 def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None:
     site = make_site()
-    site.env(STANDIN_LOAD="8")
+    site.env(STANDIN_LOAD="25")
     first = start(site, "inferops.pd.deploy")
     lock = support_runtime.wait_for(lambda: locked(site), 30, "the first run's lock")
     second = site.play("deploy").refused()
