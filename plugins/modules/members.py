@@ -40,7 +40,7 @@ options:
       - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
       - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one.
       - V(router_stop) removes the router where the plan does not keep it.
-      - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first.
+      - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first, marked as draining.
       - V(start) creates prefill and decode members; one that is there but down is replaced.
       - V(router) creates or replaces the router.
       - V(endpoint) writes the group's record and releases the lock.
