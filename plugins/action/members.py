@@ -168,7 +168,7 @@ class ActionModule(PdAction):
         if self._task.check_mode and fresh:
             return
         if fresh:
-            waited = wait_for_members(self, plan, "router", self.runtime_options())
+            waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder())
             result["waited"] = waited
             if waited.get("not_ready"):
                 result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}

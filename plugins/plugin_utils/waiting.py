@@ -28,6 +28,8 @@ LOST_PAUSE = 5.0
 TEXT = 160
 # A member that logs nothing new is told of again after this long: a person who waits sees that the run lives.
 SAY_EVERY = 30.0
+# The router's start and its peers, and the proof.
+AFTER_WAIT = 300.0
 
 Result = dict[str, t.Any]
 
@@ -216,9 +218,10 @@ def wait_for_members(
         slice_,
     )
     found = waiter.run()
-    if fixed["holder"] and any(p["host"] != host for m in everyone for p in m["parts"]):
-        # Others may wait on, and nobody renews the lock here until they have ended.
-        left = max(0.0, waiter.limit - found["elapsed"])
+    others = any(p["host"] != host for m in everyone for p in m["parts"])
+    if fixed["holder"] and others and host == min(plan["hosts"]):
+        # Others may wait on, and what follows them takes a while: the lock that every run takes first must not run out meanwhile.
+        left = max(0.0, waiter.limit - found["elapsed"]) + AFTER_WAIT
         longer = {**fixed["holder"], "ttl": float(fixed["holder"].get("ttl") or 0) + left}
         with contextlib.suppress(AnsibleConnectionFailure):
             given = {key: value for key, value in fixed.items() if value is not None}
