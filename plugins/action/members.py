@@ -9,6 +9,7 @@ import getpass
 import socket
 import typing as t
 
+from ..module_utils._core import router_step
 from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction
@@ -36,6 +37,8 @@ class ActionModule(PdAction):
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
+        "early": {"type": "bool", "default": False},
+        "waited": {"type": "str"},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -44,9 +47,12 @@ class ActionModule(PdAction):
         part = slice_of(plan, host, self.args["undo"])
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
+        held = self._prepare_router(plan, part) if phase == "router" else ""
+        if held:
+            return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         result = self._module("members", self._arguments(plan, part, phase))
         if phase == "router" and not result.get("failed"):
-            self._after_router(plan, host, result)
+            self._after_router(plan, part, result)
         result.setdefault("ok", not result.get("failed"))
         # The host did nothing at all: a lock, or a plan that is out of date.
         result["refused"] = bool(result.get("failed") and not result.get("failed_members") and phase == "start")
@@ -75,10 +81,36 @@ class ActionModule(PdAction):
         result.pop("invocation", None)
         return t.cast("dict[str, t.Any]", result)
 
-    def _after_router(self, plan: dict[str, t.Any], host: str, result: dict[str, t.Any]) -> None:
+    def _prepare_router(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> str:
+        """Fit the slice to what is known by now: which peers are ready, and so whether a router that has them on its command line is
+        replaced, and with which. Returns why it is not, when that has been decided only now."""
+        router, here = plan["router"], next(iter(part["hosts"].values()))
+        name = router["member"]["id"]
+        if router["policy"] != "restart" or name not in here["create"]:
+            return ""
+        if not self.args["early"] and not router["late"]:
+            here["create"] = [one for one in here["create"] if one != name]
+            return ""
+        if self._task.check_mode:
+            return ""
+        held = "" if self.args["early"] else router_step.held_back(plan, self.args["ready"])
+        if not held:
+            made = router_step.with_peers(plan, self.args["ready"], self._starts())
+            part["members"] = [made if m["id"] == name else m for m in part["members"]]
+        return held
+
+    def _starts(self) -> dict[str, dict[str, t.Any]]:
+        """What the wait saw of each member's start."""
+        found: dict[str, dict[str, t.Any]] = {}
+        for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
+            for name, seen in (result.get("members") or {}).items():
+                found[name] = router_step.started(seen)
+        return found
+
+    def _after_router(self, plan: dict[str, t.Any], part: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """The rest of the router's phase: it answers, and under dynamic membership it knows its peers."""
         router = plan["router"]["member"]
-        fresh = router["id"] in plan["hosts"][host]["create"]
+        fresh = router["id"] in next(iter(part["hosts"].values()))["create"]
         if self._task.check_mode and fresh:
             return
         if fresh:
@@ -88,7 +120,7 @@ class ActionModule(PdAction):
                 result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}
                 return
         policy = plan["router"]["policy"]
-        if policy == "manual" or (self._task.check_mode and policy != "dynamic"):
+        if policy == "manual" or (policy != "dynamic" and (self._task.check_mode or not fresh)):
             return
         wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
         peers = self._module(

@@ -80,6 +80,13 @@ options:
     type: list
     elements: str
     default: []
+  early:
+    description: With O(phase=router), whether this is before members stop and start. For the action plugin.
+    type: bool
+    default: false
+  waited:
+    description: The name that the results of M(inferops.pd.members_wait) are registered under. For the action plugin.
+    type: str
   supervisord:
     description:
       - The path of C(supervisord), the host variable C(pd_supervisord).
@@ -181,6 +188,8 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
+        "early": {"type": "bool", "default": False},
+        "waited": {"type": "str"},
         "supervisord": {"type": "path"},
         "docker_host": {"type": "str"},
         "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},

@@ -196,6 +196,7 @@ def _result(
         "log": live.get("log"),
         "pid": sight.pid,
         "restarts": sight.restarts,
+        "since": since,
         "elapsed": round(max(0.0, now - since), 1) if since else None,
         "url": member.probe["url"],
     }
