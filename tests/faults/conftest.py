@@ -11,6 +11,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from docker_engine import Engine, fixture_engine
+from faults import case_docker
 from faults.case import SECRET, Case
 from faults.model import Fault
 from integration.conftest import free_block, interface, model, spec
@@ -38,7 +40,7 @@ def group(model: Path, low: int, changes: t.Mapping[str, t.Any], cause: Path) ->
 
 
 def one(model: Path, folder: Path, fault: Fault) -> Case:
-    low = free_block(30)
+    low = free_block(31)
     host = {"pd_port_range": f"{low + 1}-{low + 29}", "ansible_connection": "faulty", **fault.host}
     made = Case(folder, {"node": host}, {"g": group(model, low, fault.spec, folder / "cause")})
     made.port = low
@@ -63,6 +65,25 @@ def two(model: Path, folder: Path, fault: Fault) -> Case:
     return made
 
 
+def gpus(model: Path, folder: Path, fault: Fault) -> Case:
+    """Groups g and b, which want both GPUs of one host."""
+    made = one(model, folder, fault)
+    made.hosts["node"]["pd_gpus"] = ["0", "1"]
+    for name, port in (("g", made.port), ("b", made.port + 30)):
+        made.groups[name] = group(model, port, {"prefill": {"gpus": 1}, "decode": {"gpus": 1}}, folder / "cause")
+    made.write()
+    return made
+
+
+docker_engine = pytest.fixture(scope="session")(fixture_engine)
+
+
+@pytest.fixture
+def docker_case(docker_engine: Engine, model: Path, tmp_path: Path) -> t.Callable[[Fault], Case]:
+    pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
+    return lambda fault: case_docker.make(docker_engine, model, tmp_path / "site", fault)
+
+
 @pytest.fixture
 def make_case(model: Path, tmp_path: Path, request: pytest.FixtureRequest) -> t.Iterator[t.Callable[[Fault], Case]]:
     made: list[Case] = []
@@ -72,7 +93,7 @@ def make_case(model: Path, tmp_path: Path, request: pytest.FixtureRequest) -> t.
             why = NEEDS[need]() if need in NEEDS else ""
             if why:
                 pytest.skip(why)
-        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two}
+        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two, "gpus": gpus}
         if fault.topology in builders:
             case = builders[fault.topology](model, tmp_path / "site", fault)
         else:
