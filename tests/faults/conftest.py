@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from docker_engine import Engine, fixture_engine
-from faults import case_docker
+from faults import case_docker, case_lab
 from faults.case import SECRET, Case
 from faults.model import Fault
 from integration.conftest import free_block, interface, model, spec
+from lab.fixture import Lab
 
 __all__ = ["model"]
 # What a row needs beyond Python, and how one sees that it is not there.
@@ -82,6 +83,11 @@ docker_engine = pytest.fixture(scope="session")(fixture_engine)
 def docker_case(docker_engine: Engine, model: Path, tmp_path: Path) -> t.Callable[[Fault], Case]:
     pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
     return lambda fault: case_docker.make(docker_engine, model, tmp_path / "site", fault)
+
+
+@pytest.fixture
+def lab_case(lab: Lab, tmp_path: Path) -> t.Callable[[Fault], Case]:
+    return lambda fault: case_lab.make(lab, tmp_path / "site", fault)
 
 
 @pytest.fixture
