@@ -118,6 +118,10 @@ class Case(Life):
     def state_of(self, host: str) -> Path:
         return Path(self.hosts[host].get("pd_state_dir", self.state))
 
+    def records(self) -> list[dict[str, t.Any]]:
+        """What each host has written of the group."""
+        return [json.loads(file.read_text()) for state in self.states for file in state.glob("groups/g/record.json")]
+
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def running(self) -> dict[str, int]:

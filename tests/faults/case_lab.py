@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import typing as t
@@ -44,6 +45,9 @@ class LabCase(Case):
                 told = dict(line.split("=", 1) for line in block.splitlines() if line)
                 found[told["Id"][len("inferops-pd-") : -len(".service")]] = int(told["MainPID"])
         return found
+
+    def records(self) -> list[dict[str, t.Any]]:
+        return [json.loads(self.lab.ssh(host, f"cat {STATE}/groups/g/record.json")) for host in self.hosts]
 
     def left(self) -> list[str]:
         look = (

@@ -34,9 +34,10 @@ def carry_out(fault: Fault, case: Case) -> None:
         for pattern in fault.healed:
             said(pattern, healed, "the run that heals")
         case.serves()
-    status = finished(case, STATUS)
-    said(r"g: RUNNING", status, "the status after the healing")
-    assert "locked by" not in status.out, status.out
+    for state in case.records():
+        assert state["state"] == "running", state
+        assert state["endpoint"]["registered"], state
+        assert "lock" not in state, state
     again = finished(case, DEPLOY)
     assert again.changed == 0, f"a deploy of the healed group changed something:\n{again.out[-4000:]}"
     assert client.pairs, f"the client never got an answer: {client.statuses}"

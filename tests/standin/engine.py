@@ -9,7 +9,7 @@ What it stands in for is named here, so that no test takes it for more: the KV h
 "KV cache" is a count of tokens, and the text depends on the prompt alone. A token is 4 characters.
 
 `system_fingerprint` of an answer tells what served it: REVISION.GENERATION.LENGTH of prefill and of decode, with a ">" between, by the
-label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells itself
+label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells of itself.
 
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does
