@@ -86,7 +86,7 @@ class ActionModule(PdAction):
 
     def _refuse_pending(self, name: str, result: dict[str, t.Any]) -> None:
         if result["plan"]["pending"] and self.args["fail_on_pending"]:
-            told = [f for f in result["findings"] if f["code"] == "pending-configuration"]
+            told = [f for f in result["findings"] if f["code"] in ("pending-configuration", "identity-moved")]
             raise AnsibleActionFail(
                 f"Group {name} has a pending configuration.\n{as_text(told)}", result={"findings": told, "failed": True}
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import typing as t
@@ -126,6 +127,37 @@ def test_a_pending_edit_restarts_nothing_and_is_shown(make_site: Make) -> None:
     assert set(site.pids()) == ALL
     assert not set(site.pids().values()) & set(before.values())
     assert site.record()["generation"] == 2
+    assert "pending" not in site.play("status").ok().out
+
+
+def test_a_model_that_is_exchanged_under_the_group_waits_for_a_restart(
+    make_site: Make, tmp_path: Path, model: Path
+) -> None:
+    mine = tmp_path / "model"
+    shutil.copytree(model, mine)
+    site = make_site()
+    site.group["model"] = str(mine)
+    site.write()
+    site.play("deploy").ok()
+    before = site.pids()
+    was = (mine / "config.json").read_text()
+    (mine / "config.json").write_text(was.replace("{", '{"other": 1, ', 1))
+
+    refused = site.play("scale", pd_group="g", pd_prefill=2).refused()
+    assert "would run another model fingerprint" in " ".join(refused.out.split())
+    site.group["roles"]["prefill"]["replicas"] = 2
+    site.write()
+    run = site.play("deploy", "--diff").ok()
+    assert "~ model fingerprint on node:" in run.out
+    assert site.pids() == before
+    assert "identity-moved" in site.play("deploy", pd_fail_on_pending="true").refused().out
+    status = site.play("status").ok().out
+    assert "pending configuration, applied by: ansible-playbook inferops.pd.restart -e pd_group=g" in status
+    assert "model fingerprint on node:" in status
+
+    (mine / "config.json").write_text(was)
+    site.play("deploy").ok()
+    assert set(site.pids()) == ALL | {"g-prefill-1"}
     assert "pending" not in site.play("status").ok().out
 
 

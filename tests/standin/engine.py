@@ -6,7 +6,7 @@
     vllm serve MODEL --host 127.0.0.1 --port 8000 --served-model-name tiny --kv-transfer-config '{"kv_role": "kv_producer"}'
 
 What it stands in for is named here, so that no test takes it for more: the KV handshake is a TCP connection to prefill's side channel, the
-"KV cache" is a count of tokens, and the text depends on the prompt alone. A token is 4 characters.
+"KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4 characters.
 
 `system_fingerprint` of an answer tells what served it: REVISION.GENERATION.LENGTH of prefill and of decode, with a ">" between, by the
 label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells of itself.
@@ -49,6 +49,7 @@ import socket
 import sys
 import threading
 import time
+import typing as t
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -105,6 +106,10 @@ class Metrics:
         with self.lock:
             self.values[(name, text)] = self.values.get((name, text), 0.0) + value
 
+    def put(self, name: str, value: float) -> None:
+        with self.lock:
+            self.values[(name, "")] = value
+
     def page(self) -> str:
         with self.lock:
             rows = sorted(self.values.items())
@@ -127,7 +132,10 @@ class Engine:
             int(os.environ.get("VLLM_NIXL_SIDE_CHANNEL_PORT", "5600")),
         )
         self.self = f"{label_of_this()}.{args.max_model_len}"
-        self.held: dict[str, int] = {}
+        # Prefill's blocks that no decode has fetched yet, by request, with the time at which their lease ends.
+        self.held: dict[str, float] = {}
+        extra = (args.kv_transfer_config or {}).get("kv_connector_extra_config") or {}
+        self.lease = float(extra.get("kv_lease_duration") or 30)
         self.seen: set[str] = set()
         self.child: int | None = None
         self.dead = False
@@ -182,7 +190,7 @@ class Engine:
             print('  File "zmq/backend/cython/_zmq.py", line 1009, in zmq.backend.cython._zmq.Socket.bind', flush=True)
             print(f"zmq.error.ZMQError: {text} (addr='tcp://{host}:{port}')", flush=True)
             hang()
-        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        threading.Thread(target=accept, args=(listener, self.release), daemon=True).start()
         log("INFO", "nixl_connector.py:700", f"NIXL side channel listening on {host}:{port}")
 
     def fork_child(self) -> None:
@@ -284,6 +292,23 @@ class Engine:
         self.metrics.add("vllm:nixl_xfer_time_seconds_count", 1)
         return None
 
+    def hold(self) -> str:
+        """Keep a request's blocks until a decode has them, or their lease is over."""
+        request = uuid.uuid4().hex
+        self.held[request] = time.monotonic() + self.lease
+        return request
+
+    def release(self, request: str) -> None:
+        self.held.pop(request, None)
+
+    def page(self) -> str:
+        """The metrics, as they are now."""
+        for request, until in list(self.held.items()):
+            if until < time.monotonic() and self.held.pop(request, None):
+                self.metrics.add("vllm:nixl_num_kv_expired_reqs_total", 1)
+        self.metrics.put("vllm:kv_cache_usage_perc", min(1.0, len(self.held) / 1000))
+        return self.metrics.page()
+
     def answer(self, body: dict, chat: bool, words: list[str], tokens: int, params: dict) -> dict:
         text = " ".join(words)
         choice: dict = {"index": 0, "finish_reason": "length", "logprobs": None}
@@ -299,7 +324,7 @@ class Engine:
         if params.get("do_remote_decode") and self.role and "no_kv" not in self.fails:
             given = {
                 "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]], "remote_engine_id": self.id,
-                "remote_request_id": uuid.uuid4().hex, "remote_host": self.side[0], "remote_port": self.side[1], "tp_size": 1,
+                "remote_request_id": self.hold(), "remote_host": self.side[0], "remote_port": self.side[1], "tp_size": 1,
                 "remote_num_tokens": tokens, "transfer_mode": "pull", "standin": self.self,
             }  # fmt: skip
         return {
@@ -333,13 +358,13 @@ def error(message: str, kind: str, code: int) -> dict:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def accept(listener: socket.socket) -> None:
+def accept(listener: socket.socket, release: t.Callable[[str], None]) -> None:
     while True:
         channel, _address = listener.accept()
         channel.settimeout(5)
         try:
-            channel.recv(4096)
-        except OSError:
+            release(json.loads(channel.recv(4096))["request"])
+        except (OSError, ValueError, LookupError):
             continue
         finally:
             channel.close()
@@ -385,7 +410,7 @@ class Handler(BaseHTTPRequestHandler):
             }
             self.send_json(200, {"object": "list", "data": [card]})
         elif path == "/metrics":
-            self.send(200, engine.metrics.page().encode(), "text/plain; version=0.0.4; charset=utf-8")
+            self.send(200, engine.page().encode(), "text/plain; version=0.0.4; charset=utf-8")
         else:
             self.send_json(404, {"detail": "Not Found"})
 

@@ -701,18 +701,104 @@ def test_a_host_that_left_the_inventory_is_known_from_the_record():
 # -- what runs is not what the spec says ------------------------------------------------------------------------------
 
 
-def test_a_new_member_must_be_the_engine_that_the_others_are():
-    group = deployed()
-    group.facts["h1"]["executables"][ENGINE]["version"] = "0.33.0"
-    found = only(group.plan(two_hosts(prefill=3)).findings.errors, "identity-moved")
-    assert found.host == "h1"
-    assert "another engine (0.33.0) than the members that serve (0.32.0)" in found.message
+MOVES = {
+    "engine": ("engine version", "0.32.0", "0.33.0", lambda f: f["executables"][ENGINE].update(version="0.33.0")),
+    "model": ("model fingerprint", "abc123", "new", lambda f: f["models"][MODEL].update(fingerprint="new")),
+}
 
 
-def test_a_new_member_must_have_the_model_that_the_others_have():
+@pytest.mark.parametrize("fact", MOVES)
+def test_a_new_member_of_another_reality_is_left_out_and_the_group_is_pending(fact):
+    called, was, now, move = MOVES[fact]
+    group = deployed(h5=TWO)
+    move(group.facts["h5"])
+    wanted = two_hosts(prefill=3, prefill_={"hosts": "h5"})
+    made = group.plan(wanted)
+    assert made.errors == []
+    assert made.plan["pending"] is True
+    assert made.who("create") == []
+    assert "demo-prefill-2" not in made.members
+    found = only(made.findings, "identity-moved")
+    assert (found.severity, found.host) == ("warning", "h5")
+    assert (
+        f"demo-prefill-2 on h5 would run another {called} ({now}) than the members that serve ({was})" in found.message
+    )
+    assert "inferops.pd.restart -e pd_group=demo" in found.hint
+    assert f"~ {called} on h5: {was} -> {now}" in made.text
+
+
+def test_members_of_the_same_reality_come_all_the_same():
+    group = deployed(h5=TWO)
+    group.facts["h5"]["executables"][ENGINE]["version"] = "0.33.0"
+    group.kill("demo-prefill-1")
+    made = group.plan(two_hosts(prefill=3, prefill_={"hosts": "h2:h5"}))
+    assert (made.who("replace"), made.who("create"), made.plan["pending"]) == (["demo-prefill-1"], [], True)
+
+
+def test_scaling_up_into_another_reality_is_refused():
+    group = deployed(h5=TWO)
+    group.facts["h5"]["executables"][ENGINE]["version"] = "0.33.0"
+    wanted = two_hosts(prefill_={"hosts": "h5"})
+    assert group.plan(wanted, "scale", counts={"prefill": 3}).errors == ["identity-moved"]
+    assert group.plan(wanted, "scale", counts={"prefill": 1}).errors == []
+
+
+def test_a_dead_member_whose_host_has_moved_is_not_replaced():
     group = deployed()
-    group.facts["h1"]["models"][MODEL]["fingerprint"] = "new"
-    assert "another model (new)" in only(group.plan(two_hosts(prefill=3)).findings, "identity-moved").message
+    group.kill("demo-prefill-1")
+    group.facts["h2"]["executables"][ENGINE]["version"] = "0.33.0"
+    made = group.plan(two_hosts())
+    assert (made.who("replace"), made.plan["pending"], made.errors) == ([], True, [])
+
+
+def test_a_host_that_moved_under_a_running_member_makes_the_group_pending():
+    group = deployed()
+    group.facts["h2"]["executables"][ENGINE]["version"] = "0.33.0"
+    made = group.plan(two_hosts())
+    assert (made.plan["pending"], made.steps(), made.errors) == (True, [], [])
+    assert (
+        "demo-prefill-1 on h2 runs engine version 0.32.0, and its host has 0.33.0"
+        in only(made.findings, "identity-moved").message
+    )
+    state = group.status(two_hosts())
+    assert state["pending"] is True
+    assert "engine version on h2: 0.32.0 -> 0.33.0" in state["pending_diff"]
+
+
+def test_decode_is_not_started_anew_into_another_reality_and_neither_is_its_prefill():
+    group = fleet()
+    wanted = two_hosts(mode="sglang-nixl", engine={"executable": ENGINE})
+    group.deploy(wanted)
+    group.kill("demo-prefill-0")
+    group.facts["h3"]["models"][MODEL]["fingerprint"] = "new"
+    made = group.plan(wanted)
+    assert (made.who("replace"), made.plan["pending"]) == ([], True)
+
+
+IMAGES = [
+    # what a member that runs has, what the host of the new one has, whether that is another image
+    ({"digest": "sha256:a", "id": "sha256:1"}, {"exists": True, "digest": "sha256:a", "id": "sha256:1"}, False),
+    ({"digest": "sha256:a", "id": "sha256:1"}, {"exists": True, "digest": None, "id": "sha256:1"}, False),
+    ({"digest": "sha256:a", "id": "sha256:1"}, {"exists": True, "digest": "sha256:b", "id": "sha256:2"}, True),
+    ({"digest": "sha256:a", "id": "sha256:1"}, {"exists": False, "pullable": True, "digest": "sha256:b"}, True),
+    ({"digest": None, "id": "sha256:1"}, {"exists": False, "pullable": True, "digest": "sha256:a"}, False),
+    ({"digest": None, "id": "sha256:1"}, {"exists": True, "digest": None, "id": "sha256:2"}, True),
+]
+
+
+@pytest.mark.parametrize(("runs", "there", "other"), IMAGES)
+def test_an_image_is_the_same_by_its_digest_or_by_its_id(runs, there, other):
+    wanted = two_hosts(runtime="docker", engine={"image": "r.example/e:1"}, prefill_={"hosts": "h5"})
+    group = fleet(h5=TWO)
+    for facts in group.facts.values():
+        facts["images"] = {"r.example/e:1": {"exists": True, **runs}}
+    group.deploy(wanted)
+    for facts in group.facts.values():
+        for member in facts["members"]:
+            member["label"]["image"] = runs
+    group.facts["h5"]["images"] = {"r.example/e:1": there}
+    made = group.plan(wanted, "scale", counts={"prefill": 3})
+    assert ("identity-moved" in made.codes) is other
 
 
 def test_a_restart_may_change_the_engine():

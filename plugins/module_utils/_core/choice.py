@@ -11,6 +11,7 @@ import typing as t
 from .finding import Findings
 from .situation import Choice, Request, Situation
 from .spec import ENGINE_ROLES
+from .victims import worst_first
 
 
 def check_reach(action: str, situation: Situation, silent: t.Collection[str], findings: Findings) -> None:
@@ -103,8 +104,10 @@ def _decide_role(role: str, want: int, situation: Situation, choice: Choice, fin
     unknown = [m for m in situation.unknown if m["role"] == role]
     # Members that nobody can ask do not make a living one superfluous.
     surplus = max(0, len(alive) - want)
-    # Worst first: a member that does not answer, then the youngest.
-    victims = sorted(alive, key=lambda m: (m.ready, -m.index))[:surplus]
+    leaving = {m.id for m, _why in choice.leave}
+    others = [m for r in ENGINE_ROLES if r != role for m in situation.of_role(r, alive=True)]
+    opposite = {m.host for m in others if m.id not in leaving}
+    victims = worst_first(alive, opposite)[:surplus]
     choice.leave += [(m, f"{want} of {len(alive)} {role} members are wanted") for m in victims]
     choice.keep += [m for m in alive if m not in victims]
     missing = max(0, want - len(alive) - len(unknown))

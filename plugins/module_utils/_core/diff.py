@@ -78,7 +78,7 @@ def of_plan(
     lines = [f"{head}, generation {plan['generation']}"]
     if plan["pending"]:
         lines.append(f"pending, applied by inferops.pd.restart -e pd_group={plan['group']}:")
-        lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
+        lines += [f"  ~ {line}" for line in [*of_templates(before.get("templates") or {}, masked), *plan["moved"]]]
     elif plan["action"] == "restart":
         lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
     for step in plan["steps"]:

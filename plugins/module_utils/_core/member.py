@@ -114,6 +114,7 @@ def build(
                     "index": index,
                     "generation": generation,
                     **_labels(template, role.role, engine, host, seat, health),
+                    "source": _source(group, role.role, role.executable, role.image),
                 },
             }
         ],
@@ -122,6 +123,14 @@ def build(
         "restart": dict(template.mode.restart),
         "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
     }
+
+
+def _source(group: Group, role: str, executable: str, image: str | None) -> dict[str, t.Any]:
+    """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
+    given = {"model": group.model if role != "router" else None, "executable": executable, "image": image}
+    if group.runtime in CONTAINERS:
+        given["executable"] = None
+    return {key: value for key, value in given.items() if value}
 
 
 def _labels(
@@ -176,12 +185,16 @@ def _probe(
 
 
 def identity(host: Host, model: str, executable: str, image: str | None) -> dict[str, t.Any]:
-    """What must be the same for all members of a generation beside their spec: which engine it really is, and which model."""
+    """What must be the same for all members of a generation beside their spec: which engine it really is, and which model. `image_id` is
+    the same for an image that was loaded from a file, which has no digest."""
     found = host.image(image) if image else {}
-    return {
-        "engine": found.get("digest") or found.get("id") or image or host.executable(executable).get("version"),
-        "model": host.model(model).get("fingerprint"),
-    }
+    engine = (found.get("digest") or found.get("id")) if image else host.executable(executable).get("version")
+    return {"engine": engine, "image_id": found.get("id"), "model": host.model(model).get("fingerprint")}
+
+
+def identity_of_source(host: Host, source: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What a member with this label `source` would be if it were started on its host now."""
+    return identity(host, str(source.get("model")), str(source.get("executable")), source.get("image"))
 
 
 def seat_of(label: t.Mapping[str, t.Any], host: str) -> Seat:

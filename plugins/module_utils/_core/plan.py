@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import typing as t
 
-from . import checks_hardware, diff, record
+from . import checks_hardware, diff, reality, record
 from .choice import check_reach, decide, generation_of
 from .finding import Findings
 from .observed import Host
-from .preconditions import check_hosts, check_identity, check_pasted
+from .preconditions import check_hosts, check_pasted
 from .rendering import peers_of, render_members
 from .router_step import router_step
 from .seating import seat_members
@@ -30,12 +30,12 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     choice = decide(request, situation, findings)
     generation = generation_of(situation, choice)
     seats = seat_members(request, choice, findings)
+    moved = reality.leave_out(request, choice, seats, findings)
     check_hosts(request, seats, {m.host for m in choice.keep}, findings)
     members = render_members(request, choice, seats, generation, findings)
     check_pasted(request, members, findings)
-    check_identity(situation, choice, members, findings)
     checks_hardware.check_members(members, request.hosts, request.template.engines, findings)
-    return _assemble(request, situation, choice, members, generation, findings)
+    return _assemble(request, situation, choice, members, generation, moved, findings)
 
 
 def removal(
@@ -64,6 +64,7 @@ def removal(
         "revision": noted.get("revision"),
         "generation": situation.generation,
         "pending": False,
+        "moved": [],
         "desired": {},
         "readiness": "any_per_role",
         "members": [],
@@ -94,6 +95,7 @@ def _assemble(
     choice: Choice,
     members: list[dict[str, t.Any]],
     generation: int,
+    moved: list[reality.Moved],
     findings: Findings,
 ) -> dict[str, t.Any]:
     group, template = request.group, request.template
@@ -114,7 +116,8 @@ def _assemble(
         "action": request.action,
         "revision": template.revision,
         "generation": generation,
-        "pending": choice.pending,
+        "pending": choice.pending or bool(moved),
+        "moved": [one.line() for one in moved],
         "desired": choice.desired,
         "readiness": group.readiness,
         "members": members,

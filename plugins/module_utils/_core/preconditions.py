@@ -13,7 +13,7 @@ from .finding import Findings
 from .member import CONTAINERS
 from .observed import Host
 from .placement import Seat
-from .situation import Choice, Request, Situation
+from .situation import Request
 from .spec import ENGINE_ROLES, Group
 from .template import RoleTemplate
 
@@ -177,26 +177,4 @@ def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Fi
                     f" own ({derived}).",
                     "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
                     [role.role],
-                )
-
-
-def check_identity(situation: Situation, choice: Choice, members: list[dict[str, t.Any]], findings: Findings) -> None:
-    """A new member must be the same engine and model as its generation's, whatever the spec says (design 5, 'another reality')."""
-    running = [m.label["identity"] for m in situation.members if m in choice.keep and m.label.get("identity")]
-    if not running:
-        return
-    kept = {m.id for m in choice.keep}
-    for member in members:
-        if member["id"] in kept:
-            continue
-        for fact, value in member["identity"].items():
-            theirs = {str(r.get(fact)) for r in running if r.get(fact)}
-            if value and theirs and str(value) not in theirs:
-                findings.error(
-                    "identity-moved",
-                    f"{member['id']} on {member['parts'][0]['host']} would run another {fact} ({value}) than the members"
-                    f" that serve ({', '.join(sorted(theirs))}).",
-                    "Make the host like the others, or apply the new one to the whole group with inferops.pd.restart.",
-                    [member["role"]],
-                    member["parts"][0]["host"],
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from . import diff, record
+from . import diff, reality, record
 from .finding import Finding
 from .observed import Host, Member
 from .plan import Situation
@@ -37,6 +37,10 @@ def of_group(
     state, message = _state(roles, situation, registered, readiness)
     pending = template is not None and any(m.revision != template.revision for m in situation.members if m.alive)
     lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
+    recipe_changed = bool(pending and group and record.same_spec(noted, group))
+    moved = [one.line() for one in reality.changed_under(situation.members, hosts)]
+    pending = pending or bool(moved)
+    lines += moved
     return {
         "name": name,
         "state": state,
@@ -46,7 +50,7 @@ def of_group(
         "spec_revision": template.revision if template else None,
         "pending": pending,
         "pending_diff": lines,
-        "recipe_changed": bool(pending and group and record.same_spec(noted, group)),
+        "recipe_changed": recipe_changed,
         "roles": roles,
         "marks": _marks(group, situation, roles, state, findings),
         "router": _router(situation),

@@ -58,8 +58,9 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         wanted_gpus = pool.submit(gpus.find, request.gpus)
         interfaces = pool.submit(network.interfaces)
         listeners = pool.submit(ports.listening)
-        models = {path: pool.submit(model.facts, path) for path in dict.fromkeys(request.models)}
-        images = pool.submit(_runtimes.images, runtimes, request.images)
+        sources = [label.get("source") or {} for label in state.labels()]
+        models = {path: pool.submit(model.facts, path) for path in _asked(request.models, sources, "model")}
+        images = pool.submit(_runtimes.images, runtimes, _asked(request.images, sources, "image"))
         members = [live for runtime in runtimes.values() for live in runtime.members()]
         found = interfaces.result()
         address = network.http_address(found, request.address)
@@ -80,7 +81,9 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "members": _members(members, runtimes),
             "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
             "models": {path: future.result() for path, future in models.items()},
-            "executables": {path: executables.facts(path) for path in dict.fromkeys(request.executables)},
+            "executables": {
+                path: executables.facts(path) for path in _asked(request.executables, sources, "executable")
+            },
             "images": images.result(),
             "runtimes": {name: dict(runtime.available()) for name, runtime in runtimes.items()},
             "state_dir": state.root,
@@ -88,6 +91,11 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "hostname": socket.gethostname(),
             "python": {"version": platform.python_version(), "executable": sys.executable},
         }
+
+
+def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], key: str) -> list[str]:
+    """What a plan asks about, and what the members here were started from: whether that has changed since is told by status as well."""
+    return list(dict.fromkeys([*wanted, *(str(source[key]) for source in sources if source.get(key))]))
 
 
 def _members(members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime]) -> list[dict[str, t.Any]]:
