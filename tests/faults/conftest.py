@@ -90,24 +90,52 @@ def lab_case(lab: Lab, tmp_path: Path) -> t.Callable[[Fault], Case]:
     return lambda fault: case_lab.make(lab, tmp_path / "site", fault)
 
 
+class Sites:
+    """A group that a row has healed is there for the next row of the same site: half of a row's time is deploying and removing."""
+
+    # What the next row of this worker wants, and what there is.
+    next = ""
+    left: Case | None = None
+
+
+@pytest.fixture(scope="session")
+def sites(request: pytest.FixtureRequest) -> t.Iterator[type[Sites]]:
+    yield Sites
+    if Sites.left:
+        Sites.left.clean()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    fault = getattr(nextitem, "callspec", None) and t.cast("t.Any", nextitem).callspec.params.get("fault")
+    Sites.next = fault.site() if fault else "nothing"
+
+
 @pytest.fixture
-def make_case(model: Path, tmp_path: Path, request: pytest.FixtureRequest) -> t.Iterator[t.Callable[[Fault], Case]]:
+def make_case(
+    model: Path, tmp_path: Path, request: pytest.FixtureRequest, sites: type[Sites]
+) -> t.Iterator[t.Callable[[Fault], Case]]:
     made: list[Case] = []
+
+    def build(fault: Fault) -> Case:
+        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two, "gpus": gpus}
+        if fault.topology in builders:
+            return builders[fault.topology](model, tmp_path / "site", fault)
+        return t.cast("Case", request.getfixturevalue(f"{fault.topology}_case")(fault))
 
     def make(fault: Fault) -> Case:
         for need in fault.needs:
             why = NEEDS[need]() if need in NEEDS else ""
             if why:
                 pytest.skip(why)
-        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two, "gpus": gpus}
-        if fault.topology in builders:
-            case = builders[fault.topology](model, tmp_path / "site", fault)
-        else:
-            case = request.getfixturevalue(f"{fault.topology}_case")(fault)
-        case.prepare(fault)
+        left, sites.left = sites.left, None
+        case = left if left and left.fault.site() == fault.site() else build(fault)
         made.append(case)
+        case.prepare(fault)
+        if left and left is not case:
+            left.clean()
         return case
 
     yield make
     for case in made:
-        case.clean()
+        if case is not sites.left:
+            case.clean()
