@@ -79,6 +79,13 @@ class ActionModule(PdAction):
         given = {key: value for key, value in arguments.items() if value is not None}
         result = self._execute_module(module_name=f"inferops.pd.{name}", module_args=given, task_vars=self.task_vars)
         result.pop("invocation", None)
+        if result.get("failed") and not result.get("msg"):
+            # A module that fell over, or was killed: its last words, without the traceback above them.
+            said = str(
+                result.get("module_stderr") or result.get("module_stdout") or result.get("exception") or ""
+            ).split("\n")
+            last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
+            result["msg"] = f"module {name} did not end as it should: {last}"
         return t.cast("dict[str, t.Any]", result)
 
     def _prepare_router(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> str:

@@ -228,6 +228,10 @@ def main() -> None:
         result = work.run()
     except PdError as exc:
         module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)
+    except OSError as exc:
+        # Whatever else the host's system refuses: its words, and no traceback.
+        what = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
+        module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {what}", changed=False)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed_members"] and module.params["strict"]:
