@@ -13,7 +13,7 @@ from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
-from ..plugin_utils.waiting import wait_for_members
+from ..plugin_utils.waiting import asked, wait_for_members
 
 PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
@@ -44,9 +44,12 @@ class ActionModule(PdAction):
         part = slice_of(plan, host, self.args["undo"])
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
-        result = self._module("members", self._arguments(plan, part, phase))
+        arguments = self._arguments(plan, part, phase)
+        if phase == "router":
+            arguments |= self._service(plan, host)
+        result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
-            self._after_router(plan, host, result)
+            self._after_router(plan, arguments, result)
         result.setdefault("ok", not result.get("failed"))
         # The host did nothing at all: a lock, or a plan that is out of date.
         result["refused"] = bool(result.get("failed") and not result.get("failed_members") and phase == "start")
@@ -75,35 +78,42 @@ class ActionModule(PdAction):
         result.pop("invocation", None)
         return t.cast("dict[str, t.Any]", result)
 
-    def _after_router(self, plan: dict[str, t.Any], host: str, result: dict[str, t.Any]) -> None:
-        """The rest of the router's phase: it answers, and under dynamic membership it knows its peers."""
-        router = plan["router"]["member"]
+    def _service(self, plan: dict[str, t.Any], host: str) -> dict[str, t.Any]:
+        """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
+        router, policy = plan["router"]["member"], plan["router"]["policy"]
         fresh = router["id"] in plan["hosts"][host]["create"]
-        if self._task.check_mode and fresh:
-            return
-        if fresh:
-            waited = wait_for_members(self, plan, "router", self.runtime_options())
-            result["waited"] = waited
-            if waited.get("not_ready"):
-                result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}
-                return
-        policy = plan["router"]["policy"]
-        if policy == "manual" or (self._task.check_mode and policy != "dynamic"):
-            return
+        check = self._task.check_mode
+        registered = policy != "manual" and not (check and (fresh or policy != "dynamic"))
         wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
-        peers = self._module(
-            "router_peers",
-            {
-                "url": router["url"],
-                "dialect": plan["router"]["dialect"],
-                "model": plan["router"]["model"],
-                "peers": wanted,
-                # A router with its peers on its command line is only read.
-                "manage": policy == "dynamic",
-            },
-        )
-        result["peers"] = peers
+        peers = {
+            "url": router["url"],
+            "dialect": plan["router"]["dialect"],
+            "model": plan["router"]["model"],
+            "peers": wanted,
+            # A router with its peers on its command line is only read.
+            "manage": policy == "dynamic",
+        }
+        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+
+    def _after_router(self, plan: dict[str, t.Any], order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
+        """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""
+        name = plan["router"]["member"]["id"]
+        if order["router"] and not self._task.check_mode:
+            seen = (result.get("waited") or {}).get("members", {}).get(name) or {}
+            if seen.get("state") == "ready":
+                host = self.task_vars["inventory_hostname"]
+                self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
+            else:
+                waited = wait_for_members(self, plan, "router", self.runtime_options())
+                result["waited"] = waited
+                if waited.get("not_ready"):
+                    result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
+                    return
+                if order["peers"]:
+                    result["peers"] = self._module("router_peers", order["peers"])
+        peers = result.get("peers") or {}
         result["changed"] = bool(result.get("changed") or peers.get("changed"))
+        result["warnings"] = [*(result.get("warnings") or ()), *(peers.pop("warnings", None) or ())]
         if peers.get("failed"):
             result |= {"failed": True, "msg": peers.get("msg", "the router did not take its peers")}
 
