@@ -6,7 +6,7 @@
     vllm serve MODEL --host 127.0.0.1 --port 8000 --served-model-name tiny --kv-transfer-config '{"kv_role": "kv_producer"}'
 
 What it stands in for is named here, so that no test takes it for more: the KV handshake is a TCP connection to prefill's side channel, the
-"KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4 characters.
+"KV cache" is a count of tokens, and of requests whose blocks prefill holds. The text depends on the prompt alone. A token is 4 characters.
 
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does
