@@ -14,6 +14,7 @@ from ..module_utils._core.finding import as_text
 from ..module_utils._core.known import Known
 from ..module_utils._core.member import CONTAINERS
 from ..module_utils._core.validate import Verdict
+from ..module_utils._core.variables import misspelt
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._plain import to_plain
 
@@ -68,7 +69,7 @@ class ActionModule(PdAction):
         if self.args["show"]:
             self._display.display("\n".join(_line(group, result) for group, result in results.items()))
         told = [f["message"] for r in results.values() for f in r["findings"] if f["severity"] != "error"]
-        return {**answer, "warnings": told}
+        return {**answer, "warnings": [*misspelt(self.task_vars), *told]}
 
     def _known(self, group: str, spec: t.Any) -> Known:
         """What the caller gives beside the specs, and which hosts their patterns stand for."""

@@ -20,7 +20,7 @@ from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
-from ..plugin_utils.waiting import wait_for_members
+from ..plugin_utils.waiting import asked, wait_for_members
 
 PHASES = ("prepare", "lock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
@@ -61,9 +61,12 @@ class ActionModule(PdAction):
         held = self._prepare_router(plan, part) if phase == "router" else ""
         if held:
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
-        result = self._module("members", self._arguments(plan, part, phase))
+        arguments = self._arguments(plan, part, phase)
+        if phase == "router":
+            arguments |= self._service(plan, part)
+        result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
-            self._after_router(plan, part, result)
+            self._after_router(plan, arguments, result)
         return self._told(result, phase)
 
     def _arguments(self, plan: dict[str, t.Any], part: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
@@ -133,6 +136,13 @@ class ActionModule(PdAction):
         given = {key: value for key, value in arguments.items() if value is not None}
         result = self._execute_module(module_name=f"inferops.pd.{name}", module_args=given, task_vars=self.task_vars)
         result.pop("invocation", None)
+        if result.get("failed") and not result.get("msg"):
+            # A module that fell over, or was killed: its last words, without the traceback above them.
+            said = str(
+                result.get("module_stderr") or result.get("module_stdout") or result.get("exception") or ""
+            ).split("\n")
+            last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
+            result["msg"] = f"module {name} did not end as it should: {last}"
         return t.cast("dict[str, t.Any]", result)
 
     def _prepare_router(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> str:
@@ -161,35 +171,45 @@ class ActionModule(PdAction):
                 found[name] = router_step.started(seen)
         return found
 
-    def _after_router(self, plan: dict[str, t.Any], part: dict[str, t.Any], result: dict[str, t.Any]) -> None:
-        """The rest of the router's phase: it answers, and under dynamic membership it knows its peers."""
-        router = plan["router"]["member"]
-        fresh = router["id"] in next(iter(part["hosts"].values()))["create"]
-        if self._task.check_mode and fresh:
-            return
-        if fresh:
-            waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder())
-            result["waited"] = waited
-            if waited.get("not_ready"):
-                result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}
-                return
-        policy = plan["router"]["policy"]
-        if policy == "manual" or (policy != "dynamic" and (self._task.check_mode or not fresh)):
-            return
+    def _service(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
+        router, policy = plan["router"]["member"], plan["router"]["policy"]
+        host, here = next(iter(part["hosts"].items()))
+        fresh = router["id"] in here["create"]
+        check = self._task.check_mode
+        # A router that has its peers on its command line, and is left as it is, may have others than those that are ready by now.
+        registered = policy == "dynamic" or (policy == "restart" and fresh)
+        registered = registered and not (check and (fresh or policy != "dynamic"))
         wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
-        peers = self._module(
-            "router_peers",
-            {
-                "url": router["url"],
-                "dialect": plan["router"]["dialect"],
-                "model": plan["router"]["model"],
-                "peers": wanted,
-                # A router with its peers on its command line is only read.
-                "manage": policy == "dynamic",
-            },
-        )
-        result["peers"] = peers
+        peers = {
+            "url": router["url"],
+            "dialect": plan["router"]["dialect"],
+            "model": plan["router"]["model"],
+            "peers": wanted,
+            # A router with its peers on its command line is only read.
+            "manage": policy == "dynamic",
+        }
+        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+
+    def _after_router(self, plan: dict[str, t.Any], order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
+        """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""
+        name = plan["router"]["member"]["id"]
+        if order["router"] and not self._task.check_mode:
+            seen = (result.get("waited") or {}).get("members", {}).get(name) or {}
+            if seen.get("state") == "ready":
+                host = self.task_vars["inventory_hostname"]
+                self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
+            else:
+                waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder())
+                result["waited"] = waited
+                if waited.get("not_ready"):
+                    result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
+                    return
+                if order["peers"]:
+                    result["peers"] = self._module("router_peers", order["peers"])
+        peers = result.get("peers") or {}
         result["changed"] = bool(result.get("changed") or peers.get("changed"))
+        result["warnings"] = [*(result.get("warnings") or ()), *(peers.pop("warnings", None) or ())]
         if peers.get("failed"):
             result |= {"failed": True, "msg": peers.get("msg", "the router did not take its peers")}
 

@@ -178,6 +178,12 @@ def told_once(run: Run, pattern: str) -> None:
     assert len(found) == 1, f"{pattern!r} is there {len(found)} times:\n{run.out[-5000:]}"
 
 
+def interface() -> str | None:
+    """The network interface of the default route: a group that spans hosts cannot have its KV cache on lo."""
+    routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
+    return next((route[0] for route in routes if route[1] == "00000000"), None)
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model's directory, as far as a host is asked about it."""

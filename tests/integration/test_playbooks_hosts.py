@@ -13,16 +13,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life, ask, free_block, kill, spec
+from integration.conftest import Life, ask, free_block, interface, kill, spec
 
 pytestmark = pytest.mark.integration
 Make = t.Callable[..., Life]
-
-
-def interface() -> str | None:
-    """The network interface of the default route: a group that spans hosts cannot have its KV cache on lo."""
-    routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
-    return next((route[0] for route in routes if route[1] == "00000000"), None)
 
 
 def two_hosts(make_site: Make, tmp_path: Path, model: Path, **changes: t.Any) -> Life:

@@ -187,3 +187,19 @@ def test_a_host_variable_that_cannot_be_read_is_no_host_out_of_reach(site: Life)
     site.write()
     said = refused(site, "deploy", "host-facts", "26050")
     assert "pd_lost_hosts" not in said
+
+
+def test_a_misspelt_variable_is_told(site: Life) -> None:
+    said = " ".join(site.play("validate", pd_lost_host="h3").ok().out.split())
+    assert "The variable pd_lost_host is read by nothing. Did you mean pd_lost_hosts?" in said
+
+
+def test_gpus_given_as_a_count_are_that_many(site: Life) -> None:
+    site.hosts["node"]["pd_gpus"] = 2
+    for role in ("prefill", "decode"):
+        site.group["roles"][role]["gpus"] = 1
+    site.write()
+    site.play("deploy", "--check").ok()
+    site.group["roles"]["decode"]["gpus"] = 2
+    site.write()
+    refused(site, "deploy", "does-not-fit")

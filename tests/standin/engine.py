@@ -6,7 +6,11 @@
     vllm serve MODEL --host 127.0.0.1 --port 8000 --served-model-name tiny --kv-transfer-config '{"kv_role": "kv_producer"}'
 
 What it stands in for is named here, so that no test takes it for more: the KV handshake is a TCP connection to prefill's side channel, the
-"KV cache" is a count of tokens, and the text depends on the prompt alone. A token is 4 characters.
+"KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4
+characters.
+
+`system_fingerprint` of an answer tells what served it: REVISION.GENERATION.LENGTH of prefill and of decode, with a ">" between, by the
+label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells of itself.
 
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does
@@ -26,6 +30,7 @@ Environment:
     no_side_channel     ready, but nothing listens on the side channel
     ignore_term         SIGTERM has no effect
     http500             every completion answers 500
+    die_at_request:FILE exits at the first completion, while FILE is there
     no_kv               completions come without kv_transfer_params (no connector)
     die_after:N         exits N seconds after it is ready
     child               an engine process as a child of the API server
@@ -36,6 +41,7 @@ Environment:
 from __future__ import annotations
 
 import argparse
+import glob
 import hashlib
 import json
 import os
@@ -44,6 +50,7 @@ import socket
 import sys
 import threading
 import time
+import typing as t
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -100,6 +107,10 @@ class Metrics:
         with self.lock:
             self.values[(name, text)] = self.values.get((name, text), 0.0) + value
 
+    def put(self, name: str, value: float) -> None:
+        with self.lock:
+            self.values[(name, "")] = value
+
     def page(self) -> str:
         with self.lock:
             rows = sorted(self.values.items())
@@ -121,7 +132,11 @@ class Engine:
             os.environ.get("VLLM_NIXL_SIDE_CHANNEL_HOST", "localhost"),
             int(os.environ.get("VLLM_NIXL_SIDE_CHANNEL_PORT", "5600")),
         )
-        self.held: dict[str, int] = {}
+        self.self = f"{label_of_this()}.{args.max_model_len}"
+        # Prefill's blocks that no decode has fetched yet, by request, with the time at which their lease ends.
+        self.held: dict[str, float] = {}
+        extra = (args.kv_transfer_config or {}).get("kv_connector_extra_config") or {}
+        self.lease = float(extra.get("kv_lease_duration") or 30)
         self.seen: set[str] = set()
         self.child: int | None = None
         self.dead = False
@@ -176,7 +191,7 @@ class Engine:
             print('  File "zmq/backend/cython/_zmq.py", line 1009, in zmq.backend.cython._zmq.Socket.bind', flush=True)
             print(f"zmq.error.ZMQError: {text} (addr='tcp://{host}:{port}')", flush=True)
             hang()
-        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        threading.Thread(target=accept, args=(listener, self.release), daemon=True).start()
         log("INFO", "nixl_connector.py:700", f"NIXL side channel listening on {host}:{port}")
 
     def fork_child(self) -> None:
@@ -210,6 +225,14 @@ class Engine:
         if "http500" in self.fails:
             log("ERROR", "serving.py:300", "EngineGenerateError: request failed", "APIServer")
             return 500, error("Internal server error", "InternalServerError", 500)
+        cause = self.fails.get("die_at_request")
+        if cause and os.path.exists(cause):
+            log(
+                "ERROR",
+                "core.py:1300",
+                "EngineCore encountered a fatal error. torch.AcceleratorError: an illegal memory access",
+            )
+            os._exit(1)
         params = body.get("kv_transfer_params") or {}
         limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
         time.sleep(float(os.environ.get("STANDIN_DELAY", "0")))
@@ -270,6 +293,23 @@ class Engine:
         self.metrics.add("vllm:nixl_xfer_time_seconds_count", 1)
         return None
 
+    def hold(self) -> str:
+        """Keep a request's blocks until a decode has them, or their lease is over."""
+        request = uuid.uuid4().hex
+        self.held[request] = time.monotonic() + self.lease
+        return request
+
+    def release(self, request: str) -> None:
+        self.held.pop(request, None)
+
+    def page(self) -> str:
+        """The metrics, as they are now."""
+        for request, until in list(self.held.items()):
+            if until < time.monotonic() and self.held.pop(request, None):
+                self.metrics.add("vllm:nixl_num_kv_expired_reqs_total", 1)
+        self.metrics.put("vllm:kv_cache_usage_perc", min(1.0, len(self.held) / 1000))
+        return self.metrics.page()
+
     def answer(self, body: dict, chat: bool, words: list[str], tokens: int, params: dict) -> dict:
         text = " ".join(words)
         choice: dict = {"index": 0, "finish_reason": "length", "logprobs": None}
@@ -285,14 +325,28 @@ class Engine:
         if params.get("do_remote_decode") and self.role and "no_kv" not in self.fails:
             given = {
                 "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]], "remote_engine_id": self.id,
-                "remote_request_id": uuid.uuid4().hex, "remote_host": self.side[0], "remote_port": self.side[1], "tp_size": 1,
-                "remote_num_tokens": tokens, "transfer_mode": "pull",
+                "remote_request_id": self.hold(), "remote_host": self.side[0], "remote_port": self.side[1], "tp_size": 1,
+                "remote_num_tokens": tokens, "transfer_mode": "pull", "standin": self.self,
             }  # fmt: skip
         return {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}", "object": "chat.completion" if chat else "text_completion",
             "created": int(time.time()), "model": self.model, "choices": [choice], "kv_transfer_params": given,
+            "system_fingerprint": ">".join(filter(None, [params.get("standin"), self.self])),
             "usage": {"prompt_tokens": tokens, "completion_tokens": len(words), "total_tokens": tokens + len(words)},
         }  # fmt: skip
+
+
+def label_of_this() -> str:
+    """Revision and generation by this member's label, as it is now; "?" where there is none, as in a container."""
+    member, state = os.environ.get("INFEROPS_PD_MEMBER", ""), os.environ.get("INFEROPS_PD_STATE", "")
+    for path in glob.glob(os.path.join(state, "groups", "*", "members", member, "label.json")):
+        try:
+            with open(path, encoding="utf-8") as stream:
+                label = json.load(stream)
+            return f"{label.get('revision')}.{label.get('generation')}"
+        except (OSError, ValueError):
+            continue
+    return "?"
 
 
 def text_for(prompt: str, limit: int) -> list[str]:
@@ -305,13 +359,13 @@ def error(message: str, kind: str, code: int) -> dict:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def accept(listener: socket.socket) -> None:
+def accept(listener: socket.socket, release: t.Callable[[str], None]) -> None:
     while True:
         channel, _address = listener.accept()
         channel.settimeout(5)
         try:
-            channel.recv(4096)
-        except OSError:
+            release(json.loads(channel.recv(4096))["request"])
+        except (OSError, ValueError, LookupError):
             continue
         finally:
             channel.close()
@@ -357,7 +411,7 @@ class Handler(BaseHTTPRequestHandler):
             }
             self.send_json(200, {"object": "list", "data": [card]})
         elif path == "/metrics":
-            self.send(200, engine.metrics.page().encode(), "text/plain; version=0.0.4; charset=utf-8")
+            self.send(200, engine.page().encode(), "text/plain; version=0.0.4; charset=utf-8")
         else:
             self.send_json(404, {"detail": "Not Found"})
 

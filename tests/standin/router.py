@@ -10,7 +10,12 @@ As measured of the real one: with --enable-igw the peers of the command line cou
 they are fixed, and POST /workers answers 400. It checks no health, retries nothing and knows no policy.
 
 Environment:
-  STANDIN_ROUTER_FAIL  exit_at_start (an argparse error) or deaf (POST /workers is answered with 200 and forgotten)
+  STANDIN_ROUTER_FAIL  a failure:
+    exit_at_start      an argparse error
+    deaf               POST /workers is answered with 200 and forgotten
+    registry500:FILE   /workers answers 500, while FILE is there
+    registry_hangs:FILE  /workers is never answered, while FILE is there
+    late:SECONDS       a member is admitted so long after its POST
 """
 
 from __future__ import annotations
@@ -23,15 +28,20 @@ import os
 import signal
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
-FAIL = os.environ.get("STANDIN_ROUTER_FAIL", "")
+FAIL, _COLON, FAIL_HOW = os.environ.get("STANDIN_ROUTER_FAIL", "").partition(":")
 TIMEOUT = 60
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def registry_fails(how: str) -> bool:
+    return how == FAIL and os.path.exists(FAIL_HOW)
 
 
 class Registry:
@@ -69,7 +79,20 @@ class Handler(BaseHTTPRequestHandler):
     registry: Registry
     protocol_version = "HTTP/1.1"
 
+    def disturbed(self) -> bool:
+        """Whether the registry fails, and the request is dealt with by that."""
+        if not self.path.startswith("/workers"):
+            return False
+        while registry_fails("registry_hangs"):
+            time.sleep(0.2)
+        if registry_fails("registry500"):
+            self.say(500, {"error": "internal error: lock poisoned"})
+            return True
+        return False
+
     def do_GET(self) -> None:
+        if self.disturbed():
+            return
         if self.path in ("/health", "/liveness", "/readiness"):
             self.send(200, b"OK")
         elif self.path == "/workers":
@@ -83,6 +106,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        if self.disturbed():
+            return
         if self.path == "/workers":
             self.admit(body)
         elif self.path in ("/v1/completions", "/v1/chat/completions"):
@@ -91,6 +116,8 @@ class Handler(BaseHTTPRequestHandler):
             self.say(404, {"error": "Not Found"})
 
     def do_DELETE(self) -> None:
+        if self.disturbed():
+            return
         url = unquote(self.path[len("/workers/") :])
         if not self.path.startswith("/workers/") or self.registry.workers.pop(url, None) is None:
             self.say(400, {"error": f"worker {url} not found", "code": "WORKER_NOT_FOUND"})
@@ -105,7 +132,11 @@ class Handler(BaseHTTPRequestHandler):
         if FAIL != "deaf":
             kind = body.get("worker_type")
             kind = kind if kind in ("prefill", "decode") else "regular"
-            self.registry.put(body["url"], kind, body.get("model_id") or "unknown")
+            put = (body["url"], kind, body.get("model_id") or "unknown")
+            if FAIL == "late":
+                threading.Timer(float(FAIL_HOW), self.registry.put, put).start()
+            else:
+                self.registry.put(*put)
         self.say(200, {"success": True, "message": f"Worker {body['url']} added successfully"})
 
     def complete(self, body: dict) -> tuple[int, bytes]:

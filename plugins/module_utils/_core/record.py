@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import typing as t
 
-from .spec import Group
-from .template import GroupTemplate
+if t.TYPE_CHECKING:
+    # Hosts write records, and need nothing of what makes them.
+    from .spec import Group
+    from .template import GroupTemplate
 
 # What a run writes by itself and what does not make a record another one.
 _BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state")

@@ -194,8 +194,10 @@ class State:
                 time.sleep(0.1)
                 continue
             if _same_file(descriptor, path):
-                os.truncate(descriptor, 0)
-                os.pwrite(descriptor, f"pid {os.getpid()} since {time.strftime('%H:%M:%S')}\n".encode(), 0)
+                # Who has it is a courtesy to those who wait; on a full disk it is left out.
+                with contextlib.suppress(OSError):
+                    os.truncate(descriptor, 0)
+                    os.pwrite(descriptor, f"pid {os.getpid()} since {time.strftime('%H:%M:%S')}\n".encode(), 0)
                 return descriptor
             os.close(descriptor)
 

@@ -1,0 +1,231 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A group that is disturbed: its inventory, its runs, and the client that asks it something all the while."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import typing as t
+import urllib.request
+from pathlib import Path
+
+from faults.model import Fault, Play
+from integration import support_runtime
+from integration.conftest import Life, alive
+from support import ROOT, Run, playbook_command
+
+HERE = Path(__file__).parent
+SECRET = "hunter2-correct-horse"
+GRACE = 60.0
+
+
+class Background:
+    """A run that is going on."""
+
+    def __init__(self, process: subprocess.Popen[str], out: Path) -> None:
+        self.process, self.out = process, out
+        self.killed = False
+
+    def finish(self, timeout: float = 300) -> Run:
+        self.process.wait(timeout)
+        return Run(self.process.returncode, self.out.read_text(errors="replace"))
+
+
+class Case(Life):
+    """One site for one row."""
+
+    folder: Path
+    fault: Fault
+
+    def prepare(self, fault: Fault) -> None:
+        """Make it ready for a row; one that another row has left is as new."""
+        self.fault = fault
+        self.meeting = self.folder / f"meeting-{fault.name}"
+        self.meeting.mkdir()
+        self.cause = self.folder / "cause"
+        self.runs: list[Background] = []
+        self.written = self.told()
+        self.before: dict[str, int] = {}
+        # What a row's functions keep from one to the other.
+        self.keep: dict[str, t.Any] = {}
+        self.undo: list[t.Callable[[], t.Any]] = []
+
+    def told(self) -> str:
+        """The inventory, but for what `edit` changes."""
+        engine = {**self.group["engine"], "args": []}
+        groups = {**self.groups, "g": {**self.group, "engine": engine}}
+        return json.dumps([groups, self.hosts], sort_keys=True)
+
+    # -- runs ----------------------------------------------------------------------------------------------------------------------
+
+    def start(self, play: Play, point: str = "") -> Background:
+        """A playbook in the background, in a session of its own, as from another terminal. `point` is where it meets the test."""
+        for name in ("reached", "go"):
+            (self.meeting / name).unlink(missing_ok=True)
+        command = [playbook_command(), "-i", str(self.folder / "hosts.yml"), f"inferops.pd.{play.book}", *play.words]
+        for key, value in play.extra.items():
+            command += ["-e", f"{key}={value}"]
+        plugins = HERE / "plugins"
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_FORCE_COLOR": "0",
+            "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_CONNECTION_PLUGINS": str(plugins / "connection"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(plugins / "callback"),
+            "ANSIBLE_CALLBACKS_ENABLED": "fault_points",
+            "PYTHONPATH": str(ROOT / "tests"),
+            "PATH": f"{Path(playbook_command()).parent}{os.pathsep}{os.environ['PATH']}",
+            "PD_FAULTS": str(self.meeting),
+            "PD_FAULT_POINT": point,
+        }
+        out = self.meeting / f"run-{len(self.runs)}-{play.book}.out"
+        with out.open("w") as stream:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, text=True, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        self.runs.append(Background(process, out))
+        return self.runs[-1]
+
+    def do_play(self, play: Play) -> Run:
+        return self.start(play).finish()
+
+    def reached(self, run: Background) -> None:
+        """Wait until the run is at its point."""
+        there = self.meeting / "reached"
+        support_runtime.wait_for(lambda: there.exists() or run.process.poll() is not None, 120, "the run at its point")
+        assert there.exists(), f"the run ended before it came to its point:\n{run.out.read_text()[-4000:]}"
+
+    def go(self) -> None:
+        (self.meeting / "go").touch()
+
+    # -- hosts ---------------------------------------------------------------------------------------------------------------------
+
+    def down(self, host: str) -> None:
+        (self.meeting / f"down-{host}").touch()
+
+    def cut(self, host: str, phase: str) -> None:
+        """The connection breaks in that phase: its module works, its answer is lost."""
+        (self.meeting / f"cut-{host}").write_text(phase)
+
+    def skew(self, host: str, seconds: float) -> None:
+        (self.meeting / f"skew-{host}").write_text(str(seconds))
+
+    def reachable(self) -> None:
+        for file in [*self.meeting.glob("down-*"), *self.meeting.glob("cut-*")]:
+            file.unlink()
+
+    def state_of(self, host: str) -> Path:
+        return Path(self.hosts[host].get("pd_state_dir", self.state))
+
+    def records(self) -> list[dict[str, t.Any]]:
+        """What each host has written of the group."""
+        return [json.loads(file.read_text()) for state in self.states for file in state.glob("groups/g/record.json")]
+
+    # -- members -------------------------------------------------------------------------------------------------------------------
+
+    def running(self) -> dict[str, int]:
+        """The pid of each member that lives."""
+        return self.pids()
+
+    @property
+    def group(self) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", self.groups["g"])
+
+    @property
+    def address(self) -> str:
+        return str(next(iter(self.hosts.values())).get("pd_address", "127.0.0.1"))
+
+    def edit(self) -> None:
+        """A change of the spec that makes another revision."""
+        now = self.group["engine"]["args"]
+        self.group["engine"]["args"] = [
+            "--max-model-len=4096" if "--max-model-len=8192" in now else "--max-model-len=8192"
+        ]
+        self.write()
+
+    def serves(self) -> None:
+        def asked() -> bool:
+            return Client.ask(self.url)[0] == 200
+
+        support_runtime.wait_for(asked, 10, "an answer of the group")
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}:{self.port}/v1/completions"
+
+    def left(self) -> list[str]:
+        """What is left on the hosts: processes, and files of the group."""
+        found = [f"process {pid}" for state in self.states for pid in support_runtime.marked(str(state))]
+        for state in self.states:
+            if support_runtime.supervisord_of(str(state)) is not None:
+                found.append(f"supervisord of {state}")
+            found += [str(p) for p in state.rglob("*") if p.is_file() and "groups" in p.relative_to(state).parts]
+        return found
+
+    def clean(self) -> None:
+        for undo in reversed(self.undo):
+            undo()
+        self.go()
+        for run in self.runs:
+            if run.process.poll() is None:
+                os.kill(run.process.pid, signal.SIGKILL)
+                run.process.wait(10)
+        super().clean()
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    support_runtime.wait_for(lambda: not alive(pid), 10, f"the end of {pid}")
+
+
+class Client:
+    """Asks the group something all the time, and keeps which pair of revisions each answer came from."""
+
+    EVERY = 0.1
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.pairs: dict[str, int] = {}
+        self.statuses: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Client:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: t.Any) -> None:
+        self._stop.set()
+        self._thread.join(30)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.EVERY):
+            status, pair = self.ask(self.url)
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+            if pair:
+                self.pairs[pair] = self.pairs.get(pair, 0) + 1
+
+    def mixed(self) -> list[str]:
+        """The pairs of two revisions, or generations, that served."""
+        return sorted(pair for pair in self.pairs if len(set(pair.split(">"))) != 1)
+
+    @staticmethod
+    def ask(url: str) -> tuple[int, str]:
+        """(status, the pair that served): status 0 when nobody answers."""
+        body = json.dumps({"model": "tiny", "prompt": "once upon a time", "max_tokens": 4}).encode()
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=5) as answer:
+                return answer.status, str(json.load(answer).get("system_fingerprint") or "")
+        except urllib.error.HTTPError as exc:
+            return exc.code, ""
+        except (OSError, ValueError):
+            return 0, ""

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The groups that rows disturb, by topology."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+from docker_engine import Engine, fixture_engine
+from faults import case_docker, case_lab
+from faults.case import SECRET, Case
+from faults.model import Fault
+from integration.conftest import free_block, interface, model, spec
+from lab.fixture import Lab
+
+__all__ = ["model"]
+# What a row needs beyond Python, and how one sees that it is not there.
+NEEDS: dict[str, t.Callable[[], str]] = {
+    "root": lambda: "" if os.geteuid() == 0 else "needs root",
+    "nic": lambda: "" if interface() else "needs a default route",
+}
+ROLES_OF_TWO: dict[str, dict[str, t.Any]] = {
+    "prefill": {"hosts": "h1"},
+    "decode": {"hosts": "h2"},
+    "router": {"hosts": "h1"},
+}
+
+
+def group(model: Path, low: int, changes: t.Mapping[str, t.Any], cause: Path) -> dict[str, t.Any]:
+    """The spec of a case. @cause@ in it is the file that fails something as long as it is there."""
+    made = spec(model, low, **json.loads(json.dumps(changes).replace("@cause@", str(cause))))
+    made["engine"]["secrets"] = {"HF_TOKEN": SECRET}
+    # One that is told to stop ends at once; what does not is killed soon, so that rows are quick.
+    made["engine"]["env"].setdefault("STANDIN_LOAD", "0.1")
+    return made
+
+
+def one(model: Path, folder: Path, fault: Fault) -> Case:
+    low = free_block(31)
+    host = {"pd_port_range": f"{low + 1}-{low + 29}", "ansible_connection": "faulty", **fault.host}
+    made = Case(folder, {"node": host}, {"g": group(model, low, fault.spec, folder / "cause")})
+    made.port = low
+    return made
+
+
+def two(model: Path, folder: Path, fault: Fault) -> Case:
+    low = free_block(50)
+    common = {"pd_kv_interface": interface(), "ansible_connection": "faulty", **fault.host}
+    hosts = {
+        name: {
+            **common,
+            "pd_address": f"127.0.0.{number + 1}",
+            "pd_port_range": f"{low + 1 + 24 * (number - 1)}-{low + 24 * number}",
+            "pd_state_dir": str(folder / name),
+        }
+        for number, name in ((1, "h1"), (2, "h2"))
+    }
+    roles = {role: {**own, **fault.spec.get(role, {})} for role, own in ROLES_OF_TWO.items()}
+    made = Case(folder, hosts, {"g": group(model, low, {**fault.spec, **roles}, folder / "cause")})
+    made.port = low
+    return made
+
+
+def gpus(model: Path, folder: Path, fault: Fault) -> Case:
+    """Groups g and b, which want both GPUs of one host."""
+    made = one(model, folder, fault)
+    made.hosts["node"]["pd_gpus"] = ["0", "1"]
+    for name, port in (("g", made.port), ("b", made.port + 30)):
+        made.groups[name] = group(model, port, {"prefill": {"gpus": 1}, "decode": {"gpus": 1}}, folder / "cause")
+    made.write()
+    return made
+
+
+docker_engine = pytest.fixture(scope="session")(fixture_engine)
+
+
+@pytest.fixture
+def docker_case(docker_engine: Engine, model: Path, tmp_path: Path) -> t.Callable[[Fault], Case]:
+    pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
+    return lambda fault: case_docker.make(docker_engine, model, tmp_path / "site", fault)
+
+
+@pytest.fixture
+def lab_case(lab: Lab, tmp_path: Path) -> t.Callable[[Fault], Case]:
+    return lambda fault: case_lab.make(lab, tmp_path / "site", fault)
+
+
+class Sites:
+    """A group that a row has healed is there for the next row of the same site: half of a row's time is deploying and removing."""
+
+    # What the next row of this worker wants, and what there is.
+    next = ""
+    left: Case | None = None
+
+
+@pytest.fixture(scope="session")
+def sites(request: pytest.FixtureRequest) -> t.Iterator[type[Sites]]:
+    yield Sites
+    if Sites.left:
+        Sites.left.clean()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    fault = getattr(nextitem, "callspec", None) and t.cast("t.Any", nextitem).callspec.params.get("fault")
+    Sites.next = fault.site() if fault else "nothing"
+
+
+@pytest.fixture
+def make_case(
+    model: Path, tmp_path: Path, request: pytest.FixtureRequest, sites: type[Sites]
+) -> t.Iterator[t.Callable[[Fault], Case]]:
+    made: list[Case] = []
+
+    def build(fault: Fault) -> Case:
+        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two, "gpus": gpus}
+        if fault.topology in builders:
+            return builders[fault.topology](model, tmp_path / "site", fault)
+        return t.cast("Case", request.getfixturevalue(f"{fault.topology}_case")(fault))
+
+    def make(fault: Fault) -> Case:
+        for need in fault.needs:
+            why = NEEDS[need]() if need in NEEDS else ""
+            if why:
+                pytest.skip(why)
+        left, sites.left = sites.left, None
+        case = left if left and left.fault.site() == fault.site() else build(fault)
+        made.append(case)
+        case.prepare(fault)
+        if left and left is not case:
+            left.clean()
+        return case
+
+    yield make
+    for case in made:
+        if case is not sites.left:
+            case.clean()
