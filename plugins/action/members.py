@@ -9,11 +9,12 @@ import getpass
 import socket
 import typing as t
 
+from ..module_utils._core import router_step
 from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
-from ..plugin_utils.waiting import wait_for_members
+from ..plugin_utils.waiting import asked, wait_for_members
 
 PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
@@ -36,6 +37,8 @@ class ActionModule(PdAction):
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
+        "early": {"type": "bool", "default": False},
+        "waited": {"type": "str"},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -44,9 +47,15 @@ class ActionModule(PdAction):
         part = slice_of(plan, host, self.args["undo"])
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
-        result = self._module("members", self._arguments(plan, part, phase))
+        held = self._prepare_router(plan, part) if phase == "router" else ""
+        if held:
+            return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
+        arguments = self._arguments(plan, part, phase)
+        if phase == "router":
+            arguments |= self._service(plan, part)
+        result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
-            self._after_router(plan, host, result)
+            self._after_router(plan, arguments, result)
         result.setdefault("ok", not result.get("failed"))
         # The host did nothing at all: a lock, or a plan that is out of date.
         result["refused"] = bool(result.get("failed") and not result.get("failed_members") and phase == "start")
@@ -82,35 +91,69 @@ class ActionModule(PdAction):
             result["msg"] = f"module {name} did not end as it should: {last}"
         return t.cast("dict[str, t.Any]", result)
 
-    def _after_router(self, plan: dict[str, t.Any], host: str, result: dict[str, t.Any]) -> None:
-        """The rest of the router's phase: it answers, and under dynamic membership it knows its peers."""
-        router = plan["router"]["member"]
-        fresh = router["id"] in plan["hosts"][host]["create"]
-        if self._task.check_mode and fresh:
-            return
-        if fresh:
-            waited = wait_for_members(self, plan, "router", self.runtime_options())
-            result["waited"] = waited
-            if waited.get("not_ready"):
-                result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}
-                return
-        policy = plan["router"]["policy"]
-        if policy == "manual" or (self._task.check_mode and policy != "dynamic"):
-            return
+    def _prepare_router(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> str:
+        """Fit the slice to what is known by now: which peers are ready, and so whether a router that has them on its command line is
+        replaced, and with which. Returns why it is not, when that has been decided only now."""
+        router, here = plan["router"], next(iter(part["hosts"].values()))
+        name = router["member"]["id"]
+        if router["policy"] != "restart" or name not in here["create"]:
+            return ""
+        if not self.args["early"] and not router["late"]:
+            here["create"] = [one for one in here["create"] if one != name]
+            return ""
+        if self._task.check_mode:
+            return ""
+        held = "" if self.args["early"] else router_step.held_back(plan, self.args["ready"])
+        if not held:
+            made = router_step.with_peers(plan, self.args["ready"], self._starts())
+            part["members"] = [made if m["id"] == name else m for m in part["members"]]
+        return held
+
+    def _starts(self) -> dict[str, dict[str, t.Any]]:
+        """What the wait saw of each member's start."""
+        found: dict[str, dict[str, t.Any]] = {}
+        for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
+            for name, seen in (result.get("members") or {}).items():
+                found[name] = router_step.started(seen)
+        return found
+
+    def _service(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
+        router, policy = plan["router"]["member"], plan["router"]["policy"]
+        host, here = next(iter(part["hosts"].items()))
+        fresh = router["id"] in here["create"]
+        check = self._task.check_mode
+        registered = policy != "manual" and not (check and (fresh or policy != "dynamic"))
         wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
-        peers = self._module(
-            "router_peers",
-            {
-                "url": router["url"],
-                "dialect": plan["router"]["dialect"],
-                "model": plan["router"]["model"],
-                "peers": wanted,
-                # A router with its peers on its command line is only read.
-                "manage": policy == "dynamic",
-            },
-        )
-        result["peers"] = peers
+        peers = {
+            "url": router["url"],
+            "dialect": plan["router"]["dialect"],
+            "model": plan["router"]["model"],
+            "peers": wanted,
+            # A router with its peers on its command line is only read.
+            "manage": policy == "dynamic",
+        }
+        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+
+    def _after_router(self, plan: dict[str, t.Any], order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
+        """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""
+        name = plan["router"]["member"]["id"]
+        if order["router"] and not self._task.check_mode:
+            seen = (result.get("waited") or {}).get("members", {}).get(name) or {}
+            if seen.get("state") == "ready":
+                host = self.task_vars["inventory_hostname"]
+                self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
+            else:
+                waited = wait_for_members(self, plan, "router", self.runtime_options())
+                result["waited"] = waited
+                if waited.get("not_ready"):
+                    result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
+                    return
+                if order["peers"]:
+                    result["peers"] = self._module("router_peers", order["peers"])
+        peers = result.get("peers") or {}
         result["changed"] = bool(result.get("changed") or peers.get("changed"))
+        result["warnings"] = [*(result.get("warnings") or ()), *(peers.pop("warnings", None) or ())]
         if peers.get("failed"):
             result |= {"failed": True, "msg": peers.get("msg", "the router did not take its peers")}
 

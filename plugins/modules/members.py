@@ -80,6 +80,21 @@ options:
     type: list
     elements: str
     default: []
+  early:
+    description: With O(phase=router), whether this is before members stop and start. For the action plugin.
+    type: bool
+    default: false
+  waited:
+    description: The name that the results of M(inferops.pd.members_wait) are registered under. For the action plugin.
+    type: str
+  router:
+    description: The router that is waited for after it was started. Only with O(phase=router). For the action plugin.
+    type: list
+    elements: dict
+    default: []
+  peers:
+    description: What is registered with the router once it answers, as options of M(inferops.pd.router_peers). For the action plugin.
+    type: dict
   supervisord:
     description:
       - The path of C(supervisord), the host variable C(pd_supervisord).
@@ -160,10 +175,13 @@ ok:
   type: bool
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.errors import PdError
 from ..module_utils._host.members import PHASES, Order, Work
+from ..module_utils._host.service import bring_into_service
 from ..module_utils._runtimes import runtime
 from ..module_utils._runtimes.state import State
 
@@ -181,6 +199,10 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
+        "early": {"type": "bool", "default": False},
+        "waited": {"type": "str"},
+        "router": {"type": "list", "elements": "dict", "default": []},
+        "peers": {"type": "dict"},
         "supervisord": {"type": "path"},
         "docker_host": {"type": "str"},
         "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
@@ -203,6 +225,14 @@ def order_of(module: AnsibleModule) -> Order:
     )
 
 
+def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
+    """See a router through to its first request."""
+    given = module.params
+    how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", "supervisor")}
+    how |= {name: given[name] for name in ("supervisord", "docker_host")}
+    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode)
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     plan, phase = module.params["plan"], module.params["phase"]
@@ -217,6 +247,8 @@ def main() -> None:
         )
         work = Work(order_of(module), state, chosen)
         result = work.run()
+        if phase == "router" and not result["failed_members"]:
+            result |= serve(module, state)
     except PdError as exc:
         module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)
     except OSError as exc:

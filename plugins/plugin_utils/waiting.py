@@ -197,7 +197,7 @@ def wait_for_members(
     }
 
     def call(members: list[dict[str, t.Any]], seconds: int, memory: dict[str, t.Any]) -> Result:
-        wanted = [{"id": m["id"], "role": m["role"], "probe": m["probe"], "label": _label(m, host)} for m in members]
+        wanted = [asked(m, host) for m in members]
         given = {key: value for key, value in fixed.items() if value is not None}
         arguments = {**given, "members": wanted, "slice": seconds, "memory": memory}
         return _patiently(lambda: _execute(action, arguments, variables), host, say)
@@ -234,9 +234,12 @@ def _patiently(call: t.Callable[[], Result], host: str, say: t.Callable[[str], N
     return {}
 
 
-def _label(member: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+def asked(member: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+    """What the module needs of a member of the plan, to look at it on that host."""
     part = next(p for p in member["parts"] if p["host"] == host)
-    return {k: part["labels"].get(k) for k in ("group", "member", "address", "kv_address", "dialect", "backend")}
+    keys = ("group", "member", "address", "kv_address", "dialect", "backend")
+    label = {k: part["labels"].get(k) for k in keys}
+    return {"id": member["id"], "role": member["role"], "probe": member["probe"], "label": label}
 
 
 def _notes_path(action: ActionBase, plan: t.Mapping[str, t.Any], phase: str) -> str:

@@ -92,6 +92,10 @@ def of_plan(
         lines.append(
             f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
         )
+        if plan["router"]["first"] is not None:
+            lines.append("  before this run, yours to apply:")
+            lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["first"]]
+            lines.append("  after it:")
         lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["peers"]]
     if plan["endpoint"]["url"]:
         lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")

@@ -49,6 +49,12 @@ def removal(
     steps = removal_steps(situation, mine)
     router: dict[str, t.Any] = {
         "member": None,
+        "starts": {},
+        "early": None,
+        "late": False,
+        "hold": False,
+        "peer_argv": [],
+        "first": None,
         "peers": [],
         "policy": (noted.get("router") or {}).get("policy"),
         "dialect": None,
@@ -99,11 +105,11 @@ def _assemble(
     findings: Findings,
 ) -> dict[str, t.Any]:
     group, template = request.group, request.template
-    router = router_step(request, situation, choice, members)
-    if router["member"] is not None:
-        router["member"]["parts"][0]["labels"].setdefault("peers", record.snapshot(router["peers"]))
-        if router["step"] == "replace":
-            router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"])}
+    router = router_step(request, situation, choice, members, findings)
+    if router["member"] is not None and (
+        router["step"] == "replace" or not any(m.role == "router" for m in choice.keep)
+    ):
+        router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"], router["starts"])}
     steps = steps_of(request, situation, choice, router, members)
     address = router["member"]["url"] if router["member"] else None
     endpoint = {"url": group.external_url or address, "served_model_name": group.served_model_name}

@@ -54,12 +54,6 @@ def steps_of(
     return steps
 
 
-def _router_leaves_early(request: Request, choice: Choice, router: t.Mapping[str, t.Any]) -> bool:
-    """Whether a router that has its peers on its command line is replaced before members stop."""
-    leaving = any(m.role in ENGINE_ROLES and m.alive for m, _why in choice.leave)
-    return router["step"] == "replace" and leaving and request.action in ("deploy", "scale")
-
-
 def _leave(request: Request, situation: Situation, choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
     """Out of service first: the endpoint of a group that restarts, members that leave a router that stays."""
     if request.action == "restart":
@@ -70,7 +64,7 @@ def _leave(request: Request, situation: Situation, choice: Choice, router: t.Map
     name, host = _place(router)
     if router["step"] == "register":
         steps += [_step("leave", "deregister", f"{url} leaves the router", name, host) for url in router["remove"]]
-    if _router_leaves_early(request, choice, router):
+    if router["early"] is not None:
         steps.append(_step("leave", "replace", router["why"], name, host))
     return steps
 
@@ -116,14 +110,14 @@ def _router(request: Request, choice: Choice, router: t.Mapping[str, t.Any]) -> 
     steps = []
     created = any(role == "router" for role, _index, _why in choice.create)
     down = any(m.role == "router" for m in choice.replace)
-    if _router_leaves_early(request, choice, router):
-        pass
-    elif created or down:
+    if created or down:
         steps.append(
             _step("router", "create" if created else "replace", "starts when each role has a ready member", name, host)
         )
-    elif router["step"] == "replace":
-        steps.append(_step("router", "replace", router["why"], name, host))
+    elif router["step"] == "replace" and router["late"]:
+        why = "the peers that come, once all are ready" if router["early"] is not None else router["why"]
+        when = "; only when all that are wanted are ready" if router["hold"] and router["early"] is None else ""
+        steps.append(_step("router", "replace", why + when, name, host))
     if router["step"] == "register" and router["add"]:
         steps.append(_step("register", "register", router["why"], name, host))
     return steps

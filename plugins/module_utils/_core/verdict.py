@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .router_step import told
 from .spec import ENGINE_ROLES
 
 Result = t.Mapping[str, t.Any]
@@ -209,6 +210,9 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
         lines += _list_problems(verdict) + _proven(results)
     else:
         lines += _list_problems(verdict)
+    if verdict.phase == "final" and plan.get("router", {}).get("step") == "operator":
+        lines.append(f"Now make the router's peers, which are yours to set: {told(plan['router']['peers'])}.")
+    lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
         lines += _next(name, verdict, readiness, stops)
     elif verdict.phase == "final":
