@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for SGLang under prefill/decode disaggregation: its command line, HTTP and metrics as far as sglang-router and the collection use
-them.
+"""A stand-in for SGLang under prefill/decode disaggregation: as much of its command line, HTTP and metrics as sglang-router and the
+collection use.
 
     sglang -m sglang.launch_server --model-path M --host 127.0.0.1 --port 8000 --disaggregation-mode prefill
 
 The router sends a request to both roles at once, with a room at prefill's bootstrap server, where they meet. Here the bootstrap server
-answers a decode's connection when prefill has computed the room's request, and prefill answers its own request when decode has come: who goes
-away in between fails both. The proof's hand-off of one exact pair is not there.
+answers a decode's connection when prefill has computed the room's request, and prefill answers its own request when decode has come: who
+goes away in between fails both. The proof's hand-off of one exact pair is not there.
 
 Environment:
   STANDIN_LOAD    seconds of loading (0.3)
