@@ -182,7 +182,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.errors import PdError
 from ..module_utils._host.members import PHASES, Order, Work
-from ..module_utils._host.service import bring_into_service
 from ..module_utils._runtimes import runtime
 from ..module_utils._runtimes.state import State
 
@@ -227,7 +226,9 @@ def order_of(module: AnsibleModule) -> Order:
 
 
 def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
-    """See a router through to its first request."""
+    """See a router through to its first request. The other phases need nothing of what looks at members."""
+    from ..module_utils._host.service import bring_into_service
+
     given = module.params
     how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", "supervisor")}
     how |= {name: given[name] for name in ("supervisord", "docker_host")}

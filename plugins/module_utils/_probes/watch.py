@@ -21,7 +21,7 @@ from .._core.symptom import Symptom, cut, diagnose, last_line
 from . import http, ports, processes
 
 LOOK_EVERY = 0.5
-ROUTER_EVERY = 0.1
+ROUTER_EVERY = 0.2
 # Members that start together become ready together: one that is ready is told this much later, with those that follow it.
 LINGER = 1.5
 HEALTH_TIMEOUT = 3.0
