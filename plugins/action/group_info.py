@@ -9,9 +9,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core import status
+from ..module_utils._core import cache_status, status
+from ..module_utils._core.cache_service import parse, users_of
+from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
+from ..module_utils._core.finding import Findings
 from ..module_utils._core.observed import read_host
+from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, known_of
 from ..plugin_utils._plain import to_plain
 
@@ -36,15 +40,22 @@ class ActionModule(PdAction):
             else []
         )
         groups = {name: self._group(name, spec, hosts, silent) for name, spec in self._specs(hosts).items()}
+        caches = self._caches(hosts, silent)
         table = [line for state in groups.values() for line in [*status.table(state), ""]]
+        table += [line for state in caches.values() for line in [*cache_status.table(state), ""]]
         if silent:
             table.append(f"No answer from: {', '.join(silent)}")
         if self.args["show"]:
             self._display.display("\n".join(table).rstrip() or "No group is defined, and none runs.")
-        answer: dict[str, t.Any] = {"groups": groups, "table": table, "silent": silent}
+        answer: dict[str, t.Any] = {"groups": groups, "caches": caches, "table": table, "silent": silent}
         if len(groups) == 1:
             answer |= next(iter(groups.values()))
         short = [f"{name} is {state['state']}" for name, state in groups.items() if state["state"] != "running"]
+        short += [
+            f"cache {name} is {state['state']}"
+            for name, state in caches.items()
+            if state["state"] not in ("running", "external")
+        ]
         if self.args["fail_unless_running"] and short:
             raise AnsibleActionFail("; ".join(short), result={**answer, "failed": True})
         return answer
@@ -63,6 +74,7 @@ class ActionModule(PdAction):
         """What to report on: the group asked for, else those of the inventory and those that only the hosts know."""
         name = self.args["name"]
         running = {m.group for h in hosts.values() for m in h.members} | {g for h in hosts.values() for g in h.records}
+        running -= cache_status.names_on(hosts)
         if self.args["spec"] is not None:
             return {name or "group": to_plain(self.args["spec"])}
         groups = self.groups()
@@ -72,6 +84,29 @@ class ActionModule(PdAction):
                 raise PdError(f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {known}.")
             return {name: groups.get(name)}
         return {**groups, **{g: None for g in sorted(running) if g not in groups}}
+
+    def _caches(self, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
+        """The services of the inventory and those that only the hosts know; beside one group, those that it uses."""
+        if self.args["spec"] is not None:
+            return {}
+        groups, recipes, written = self.groups(), _caches.recipes_of(self), _caches.merged(self)
+        named = self.args["name"]
+        found = {}
+        for name in [*written, *sorted(cache_status.names_on(hosts) - set(written))]:
+            users = users_of(name, groups)
+            if named and named != "all" and named not in users:
+                continue
+            findings = Findings()
+            service = parse({name: written[name]}, recipes, findings, groups).get(name) if name in written else None
+            template, wanted = None, None
+            if service is not None and not service.address:
+                template = render(service, recipes[service.provider], Findings())
+                wanted = 1 if service.scope == "group" else len(self.pattern_hosts(service.hosts))
+            state = cache_status.of_service(name, service, template, hosts, silent, users, wanted)
+            if findings.errors:
+                state["marks"] = [{"mark": "spec_refused", "why": f.message} for f in findings.errors]
+            found[name] = state
+        return found
 
     def _group(self, name: str, spec: t.Any, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
         if spec is None:

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._core import cache_status
 from ..module_utils._core import plan as core_plan
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
@@ -94,7 +95,7 @@ class ActionModule(PdAction):
     def _check_known(self, name: str, hosts: t.Mapping[str, Host]) -> None:
         """A slip of the keyboard must not look like a group that is gone already."""
         running = {m.group for h in hosts.values() for m in h.members} | {g for h in hosts.values() for g in h.records}
-        known = sorted({*self.groups(), *running})
+        known = sorted({*self.groups(), *(running - cache_status.names_on(hosts))})
         if self.args["spec"] is None and name not in known:
             raise PdError(
                 f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {', '.join(known) or 'none'}."

@@ -15,6 +15,7 @@ from ..module_utils._core.known import Known
 from ..module_utils._core.member import CONTAINERS
 from ..module_utils._core.validate import Verdict
 from ..module_utils._core.variables import misspelt
+from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._plain import to_plain
 
@@ -44,7 +45,7 @@ class ActionModule(PdAction):
         routers: dict[tuple[str, int], str] = {}
         for group, spec in specs.items():
             if spec is None and self.args["fail_on"] == "never":
-                results[group] = {"valid": False, "findings": [], "spec": None, "observe": {}}
+                results[group] = {"valid": False, "findings": [], "spec": None, "observe": {}, "caches": []}
                 continue
             verdict = self.verdict(group, spec, self._known(group, spec))
             self._check_patterns(verdict)
@@ -57,10 +58,13 @@ class ActionModule(PdAction):
                 "findings": verdict.findings.to_plain(),
                 "spec": verdict.group.to_plain() if verdict.group else None,
                 "observe": observe(verdict),
+                "caches": _caches.deployed_for(self, group) if self.args["spec"] is None else [],
             }
-        answer: dict[str, t.Any] = {"groups": results, "names": list(results)}
+        # In the order of the groups, each once: what is to be there before the first of them starts.
+        caches = list(dict.fromkeys(name for result in results.values() for name in result["caches"]))
+        answer: dict[str, t.Any] = {"groups": results, "names": list(results), "caches": caches}
         if len(results) == 1:
-            answer |= next(iter(results.values()))
+            answer |= {**next(iter(results.values())), "caches": caches}
         else:
             answer |= {"valid": all(r["valid"] for r in results.values()), "findings": [], "spec": None}
         if refusals:

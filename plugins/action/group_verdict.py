@@ -9,6 +9,7 @@ import typing as t
 
 from ansible.release import __version__
 
+from ..module_utils._core import cache_verdict
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
@@ -46,7 +47,11 @@ class ActionModule(PdAction):
                 **empty,
             }
         phase = self.args["phase"]
-        verdict = reach(to_plain(self.args["plan"]), self._results(), phase, self.args["readiness"], self.args["stops"])
+        plan = to_plain(self.args["plan"])
+        if plan.get("cache"):
+            verdict = cache_verdict.reach(plan, self._results(), phase)
+        else:
+            verdict = reach(plan, self._results(), phase, self.args["readiness"], self.args["stops"])
         failed = bool(self.args["fail"] and not verdict.good)
         if phase == "final":
             if not (failed and PRINTS_MESSAGES):

@@ -16,8 +16,10 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core import router_step
+from ..module_utils._core.cache_service import ROLE
 from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
+from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import asked, wait_for_members
@@ -219,12 +221,18 @@ class ActionModule(PdAction):
         if not wanted:
             return {}
         given = to_plain(self.args["secrets"]) if self.args["secrets"] is not None else None
-        spec = self.spec_of(plan["group"]) if given is None else None
+        spec = self._spec_with_secrets(plan) if given is None else None
         by_role = {
             m["role"]: (given.get(m["role"]) or {}) if given is not None else secrets_of(spec, m["role"])
             for m in wanted
         }
         return {m["id"]: {name: by_role[m["role"]].get(name, "") for name in m["parts"][0]["secrets"]} for m in wanted}
+
+    def _spec_with_secrets(self, plan: dict[str, t.Any]) -> t.Any:
+        """What was written of the plan's group. A cache service's secrets stand in its own entry, as a group's do in a role's."""
+        if "cache" not in plan:
+            return self.spec_of(plan["group"])
+        return {"roles": {ROLE: _caches.merged(self).get(plan["group"]) or {}}}
 
 
 def holder(longest: float = 0) -> dict[str, t.Any]:

@@ -100,6 +100,28 @@ groups:
     router:
       description: The router's policy and the peers that it has.
       type: dict
+caches:
+  description: The state of each cache service by name; beside one group, of those that it uses.
+  returned: always
+  type: dict
+  contains:
+    state:
+      description: V(pending), V(partial), V(running), V(error), or V(external) for one that somebody else runs.
+      type: str
+    provider:
+      description: Its kind.
+      type: str
+    users:
+      description: The groups that name it.
+      type: list
+      elements: str
+    pending:
+      description: Whether the spec differs from what runs.
+      type: bool
+    instances:
+      description: Every instance with its host, state, pid, address and log.
+      type: list
+      elements: dict
 table:
   description: The same as lines for a terminal.
   returned: always

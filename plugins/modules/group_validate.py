@@ -115,6 +115,11 @@ observe:
   description: The arguments for M(inferops.pd.host_facts) that make it look at what this group needs.
   returned: for one group
   type: dict
+caches:
+  description: The cache services that the groups use and that the collection deploys, in the order in which they are to be there.
+  returned: always
+  type: list
+  elements: str
 groups:
   description: The same by group name.
   returned: always

@@ -14,6 +14,7 @@ version_added: 0.1.0
 description:
   - Judges what every host of a plan said in a phase and decides for the group as a whole whether the run may go on.
   - A host of the plan without a result did not answer and counts as bad, which no expression over registered results notices by itself.
+  - A plan of M(inferops.pd.cache_plan) is judged too; it is good when every instance of the service answers.
   - It runs on the controller, once, and changes nothing.
 author:
   - The inferops.pd contributors (@inferops)

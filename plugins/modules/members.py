@@ -41,7 +41,7 @@ options:
       - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one.
       - V(router_stop) removes the router where the plan does not keep it.
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first, marked as draining.
-      - V(start) creates prefill and decode members; one that is there but down is replaced.
+      - V(start) creates prefill and decode members, or the instances of a cache service; one that is there but down is replaced.
       - V(router) creates or replaces the router.
       - V(endpoint) writes the group's record and releases the lock.
       - V(forget) deletes what is left of the group on the host.

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ansible.errors import AnsibleActionFail
 from ansible.inventory.manager import InventoryManager
@@ -14,12 +15,14 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
 from ..module_utils import _engines
+from ..module_utils._core.cache_service import services_named, users_of
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.known import NOTHING, Known
 from ..module_utils._core.observed import Host
 from ..module_utils._core.spec import parse
 from ..module_utils._core.validate import Catalogue, Verdict, validate
+from ._caches import services_of
 from ._modes import load_modes
 from ._plain import names_list, to_plain
 
@@ -85,20 +88,22 @@ class PdAction(ActionBase):
 
     def groups(self) -> dict[str, t.Any]:
         """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""
+        return self.merged("pd_groups", "Group", "{NAME: {mode: ..., ...}}")
+
+    def merged(self, name: str, what: str, form: str) -> dict[str, t.Any]:
+        """The dictionary `name` and every one whose name begins with it and an underscore, merged; an entry twice is an error."""
         merged: dict[str, t.Any] = {}
         origin: dict[str, str] = {}
-        for variable in sorted(v for v in self.task_vars if v == "pd_groups" or v.startswith("pd_groups_")):
+        for variable in sorted(v for v in self.task_vars if v == name or v.startswith(f"{name}_")):
             found = self.variable(variable)
             if found in (None, "", {}):
                 continue
             if not isinstance(found, dict):
-                raise PdError(
-                    f"{variable} is not a dictionary of groups by name. Write {variable}: {{NAME: {{mode: ..., ...}}}}."
-                )
-            for name, spec in found.items():
-                if name in merged:
-                    raise PdError(f"Group {name!r} is defined twice: in {origin[name]} and in {variable}. Keep one.")
-                merged[name], origin[name] = spec, variable
+                raise PdError(f"{variable} is not a dictionary of {what.lower()}s by name. Write {variable}: {form}.")
+            for key, spec in found.items():
+                if key in merged:
+                    raise PdError(f"{what} {key!r} is defined twice: in {origin[key]} and in {variable}. Keep one.")
+                merged[key], origin[key] = spec, variable
         return merged
 
     def spec_of(self, name: str) -> t.Any:
@@ -116,7 +121,23 @@ class PdAction(ActionBase):
         return Catalogue(load_modes(paths), _engines.by_backend)
 
     def verdict(self, name: str, spec: t.Any, known: Known = NOTHING) -> Verdict:
-        return validate(name, spec, self.catalogue(), known)
+        """The verdict on a spec, with what the inventory says of the cache services that it names."""
+        named = services_named(spec)
+        if not named:
+            return validate(name, spec, self.catalogue(), known)
+        told = Findings()
+        groups = self.groups()
+        known = replace(
+            known,
+            caches=services_of(self, told),
+            cache_users={service: users_of(service, groups) for service in named},
+        )
+        verdict = validate(name, spec, self.catalogue(), known)
+        for finding in told.items:
+            # Of the services, what is wrong with those that it uses is its matter, too.
+            if any(finding.message.startswith((f"pd_caches.{s}:", f"pd_caches.{s}.")) for s in named):
+                verdict.findings.add(finding)
+        return verdict
 
     # -- hosts -----------------------------------------------------------------------------------------------------------------
 

@@ -42,8 +42,8 @@ def _files(folder: str) -> list[str]:
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith((".yml", ".yaml")))
 
 
-@lru_cache(maxsize=256)
-def _load(path: str, _changed: int) -> Mode:
+def read_yaml(path: str, what: str) -> dict[str, t.Any]:
+    """A file's dictionary. Raises PdError that names the file and the reason."""
     try:
         with open(path, encoding="utf-8") as handle:
             raw = yaml.load(handle, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -52,35 +52,41 @@ def _load(path: str, _changed: int) -> Mode:
     except OSError as exc:
         raise PdError(f"{path}: cannot be read: {exc.strerror}.") from exc
     if not isinstance(raw, dict):
-        raise PdError(f"{path}: a mode file is one dictionary; see docs/modes.md.")
-    _check_schema(raw, path)
+        raise PdError(f"{path}: {what} is one dictionary; see docs/modes.md.")
+    return raw
+
+
+@lru_cache(maxsize=256)
+def _load(path: str, _changed: int) -> Mode:
+    raw = read_yaml(path, "a mode file")
+    check_schema(raw, path, SCHEMA, BUILT_IN, "docs/modes.md")
     expected = os.path.splitext(os.path.basename(path))[0]
     if raw["name"] != expected:
         raise PdError(f"{path}: name: {raw['name']!r} does not match the file's name. Name the file {raw['name']}.yml.")
     return from_plain(raw, path)
 
 
-def _check_schema(raw: dict[str, t.Any], path: str) -> None:
-    """All places where the file does not fit the schema, in one error."""
+def check_schema(raw: dict[str, t.Any], path: str, schema: str, built_in: str, docs: str) -> None:
+    """Raise PdError with all places where a file does not fit its schema. Those of the collection have been checked by its tests."""
     try:
         import jsonschema
     except ImportError as exc:
-        if os.path.dirname(path) == BUILT_IN:
+        if os.path.dirname(path) == built_in:
             return
         raise PdError(
             f"{path}: checking your own mode needs the Python package jsonschema on the controller (pip install jsonschema)."
         ) from exc
     problems = sorted(
-        jsonschema.Draft7Validator(_schema()).iter_errors(raw), key=lambda e: [str(p) for p in e.absolute_path]
+        jsonschema.Draft7Validator(_schema(schema)).iter_errors(raw), key=lambda e: [str(p) for p in e.absolute_path]
     )
     if problems:
         told = [f"{'.'.join(str(p) for p in e.absolute_path) or 'the file'}: {e.message}" for e in problems[:8]]
-        raise PdError(f"{path}: " + "; ".join(told) + ". See docs/modes.md for each key.")
+        raise PdError(f"{path}: " + "; ".join(told) + f". See {docs} for each key.")
 
 
-@lru_cache(maxsize=1)
-def _schema() -> dict[str, t.Any]:
-    with open(SCHEMA, encoding="utf-8") as handle:
+@lru_cache(maxsize=4)
+def _schema(path: str) -> dict[str, t.Any]:
+    with open(path, encoding="utf-8") as handle:
         return t.cast("dict[str, t.Any]", json.load(handle))
 
 

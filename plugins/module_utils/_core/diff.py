@@ -113,7 +113,19 @@ def _member(member: t.Mapping[str, t.Any]) -> list[str]:
         + (f", {bands}" if bands else "")
         + (f", GPUs {','.join(part['gpus'])}" if part["gpus"] else "")
     ]
+    cache = part["labels"].get("cache")
+    if cache:
+        lines.append("    " + _cache(cache))
     lines += [f"    env {name}={value}" for name, value in part["env"].items()]
     lines += [f"    env {name}=(secret)" for name in part["secrets"]]
+    for file in part["files"]:
+        if file.get("content") is not None:
+            lines += [f"    file {file['path']}: {line}" for line in str(file["content"]).splitlines()]
     lines.append("    " + shlex.join(part["argv"]))
     return lines
+
+
+def _cache(cache: t.Mapping[str, t.Any]) -> str:
+    service = f" ({cache['service']})" if cache.get("service") else ""
+    without = "" if cache.get("injected") else "WITHOUT "
+    return f"{without}cache {cache['provider']}{service}: {cache['why']}"

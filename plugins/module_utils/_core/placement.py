@@ -141,3 +141,19 @@ class Placer:
             heapq.heappush(self.heap, self._key(name))
             return seat
         return None
+
+
+def reserved_on(plans: t.Iterable[t.Mapping[str, t.Any]], name: str, host: str) -> tuple[dict[int, str], set[str]]:
+    """Ports and GPUs that what was planned earlier in the same run takes on `host`; the plan called `name` is the caller's own."""
+    ports: dict[int, str] = {}
+    gpus: set[str] = set()
+    for plan in plans:
+        if plan.get("group") == name:
+            continue
+        for member in plan.get("members", ()):
+            for part in member["parts"]:
+                if part["host"] == host:
+                    held = [part["port"], *(b["base"] + i for b in part["ports"].values() for i in range(b["count"]))]
+                    ports.update((port, f"member {member['id']} of this run") for port in held)
+                    gpus.update(part["gpus"])
+    return ports, gpus

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import checks_hardware, diff, reality, record
+from . import checks_cache, checks_hardware, diff, reality, record
 from .choice import check_reach, decide, generation_of
 from .finding import Findings
 from .observed import Host, Member
@@ -35,6 +35,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     members = render_members(request, choice, seats, generation, findings)
     check_pasted(request, members, findings)
     checks_hardware.check_members(members, request.hosts, request.template.engines, findings)
+    checks_cache.check_members(members, request.template, findings)
     return _assemble(request, situation, choice, members, generation, moved, findings)
 
 
@@ -133,6 +134,7 @@ def _assemble(
         "endpoint": endpoint,
         "hosts": slices_of(request, situation, choice, members, router),
         "proof": _proof(request),
+        "kv_cache": template.cache_block,
         "unknown": [m["id"] for m in situation.unknown],
         "hold": _hold(m for m, _why in [*choice.leave, *((m, "") for m in choice.replace)]),
     }

@@ -29,8 +29,8 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
     versions: dict[str, list[str]] = {}
     for name, roles in roles_on.items():
         host = request.hosts[name]
-        _check_runtime(group, host, findings)
-        _check_ephemeral(host, findings)
+        check_runtime_of(group.runtime, host, findings)
+        check_ephemeral(host, findings)
         for role in sorted(roles):
             _check_executable(request, host, role, findings)
             _check_image(group, request.template.roles[role], host, findings)
@@ -67,7 +67,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
         )
 
 
-def _check_ephemeral(host: Host, findings: Findings) -> None:
+def check_ephemeral(host: Host, findings: Findings) -> None:
     """An outgoing connection of any process can sit on a port of the kernel's client range when a member wants to listen there."""
     ports = host.facts.get("ports") or {}
     if ports.get("exposed"):
@@ -84,13 +84,14 @@ def _check_ephemeral(host: Host, findings: Findings) -> None:
         )
 
 
-def _check_runtime(group: Group, host: Host, findings: Findings) -> None:
-    runtime = host.runtime(group.runtime)
+def check_runtime_of(name: str, host: Host, findings: Findings) -> None:
+    """Whether members can be run on the host by the runtime `name`."""
+    runtime = host.runtime(name)
     if not runtime.get("available"):
         why = runtime.get("why") or "the host reports none"
         findings.error(
             "runtime-missing",
-            f"runtime {group.runtime} is not usable on {host.name}: {why}.",
+            f"runtime {name} is not usable on {host.name}: {why}.",
             runtime.get("hint") or "Install it, or choose another runtime.",
             [],
             host.name,

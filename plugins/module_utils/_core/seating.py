@@ -11,7 +11,7 @@ import typing as t
 
 from .finding import Findings
 from .member import member_id, seat_of
-from .placement import Placer, Room, Seat
+from .placement import Placer, Room, Seat, reserved_on
 from .situation import Choice, Request
 from .spec import ROLES
 
@@ -21,7 +21,7 @@ def seat_members(request: Request, choice: Choice, findings: Findings) -> dict[s
     group, template = request.group, request.template
     leaving = [*(m for m, _why in choice.leave), *choice.replace]
     rooms = {
-        name: Room.of(host, {m.id for m in leaving if m.host == name}, *_reserved(request, name))
+        name: Room.of(host, {m.id for m in leaving if m.host == name}, *reserved_on(request.reserved, group.name, name))
         for name, host in request.hosts.items()
         if name not in request.silent
     }
@@ -102,22 +102,6 @@ def _seat_role(
         seats[name] = seat
         if port is not None:
             _check_router_port(seat, port, holders, findings)
-
-
-def _reserved(request: Request, host: str) -> tuple[dict[int, str], set[str]]:
-    """Ports and GPUs that groups planned earlier in the same run take on `host`."""
-    ports: dict[int, str] = {}
-    gpus: set[str] = set()
-    for plan in request.reserved:
-        if plan.get("group") == request.group.name:
-            continue
-        for member in plan.get("members", ()):
-            for part in member["parts"]:
-                if part["host"] == host:
-                    held = [part["port"], *(b["base"] + i for b in part["ports"].values() for i in range(b["count"]))]
-                    ports.update((port, f"member {member['id']} of this run") for port in held)
-                    gpus.update(part["gpus"])
-    return ports, gpus
 
 
 def _no_room(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .router_step import told
+from .router_step import told as peers_told
 from .spec import ENGINE_ROLES
 
 Result = t.Mapping[str, t.Any]
@@ -49,7 +49,7 @@ def reach(plan: Result, results: Results, phase: str, readiness: str | None = No
     """The verdict of a phase. `results`: what each host said, in order, without what was skipped; a host of the plan that says nothing
     at all did not answer. `stops`: the caller stops again what the run started when the verdict is bad (pd_on_failure: stop)."""
     if phase in ("stop", "router_stop"):
-        return _stopped(plan, results, phase)
+        return stopped(plan, results, phase)
     readiness = readiness or str(plan.get("readiness") or "any_per_role")
     verdict = _engines(plan, results, readiness)
     verdict.phase = phase
@@ -74,7 +74,8 @@ def bad(result: Result) -> bool:
     )
 
 
-def _lost(results: Results, host: str) -> bool:
+def out_of_reach(results: Results, host: str) -> bool:
+    """Whether a host did not answer, or said nothing at all."""
     said = results.get(host)
     return not said or any(r.get("unreachable") for r in said)
 
@@ -83,20 +84,20 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     verdict = Verdict("start", ready={role: [] for role in ENGINE_ROLES})
     wanted = [m for m in plan["members"] if m["role"] != "router"]
     for member in wanted:
-        why = next((w for w in (_why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
+        why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
         if why is None:
             verdict.ready[member["role"]].append(member["id"])
         else:
             verdict.failed[member["id"]] = why
     for name in plan.get("unknown") or ():
-        verdict.failed.setdefault(name, _told(None, "its host does not answer: it may run, or not", outcome="unknown"))
-    verdict.unreachable = sorted(host for host in plan["hosts"] if _lost(results, host))
+        verdict.failed.setdefault(name, told(None, "its host does not answer: it may run, or not", outcome="unknown"))
+    verdict.unreachable = sorted(host for host in plan["hosts"] if out_of_reach(results, host))
     for host in plan["hosts"]:
-        said = [_reason(r) for r in results.get(host) or () if _refusal(r)]
+        said = [reason(r) for r in results.get(host) or () if refusal(r)]
         if said:
             verdict.problems[host] = said
     refused = any(
-        _refusal(r) and r.get("phase") in (None, "start") for rs in results.values() for r in rs if not _later(r)
+        refusal(r) and r.get("phase") in (None, "start") for rs in results.values() for r in rs if not _later(r)
     )
     each = all(verdict.ready[role] for role in ENGINE_ROLES)
     verdict.complete = each and not verdict.failed and not verdict.unreachable and not refused
@@ -104,13 +105,13 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     return verdict
 
 
-def _refusal(result: Result) -> bool:
+def refusal(result: Result) -> bool:
     """Whether a host refused or failed as a whole, beyond what its members' own failures tell."""
     told_by_members = "not_ready" in result or (result.get("failed_members") and result.get("phase") != "router")
     return bad(result) and not result.get("unreachable") and not told_by_members
 
 
-def _reason(result: Result) -> str:
+def reason(result: Result) -> str:
     """Why a host refused. A proof is told by its table."""
     if result.get("table"):
         return "the proof that the KV cache moves did not succeed from here:"
@@ -124,24 +125,24 @@ def _later(result: Result) -> bool:
     )
 
 
-def _why_part(member: str, host: str, results: Results) -> dict[str, t.Any] | None:
+def why_part(member: str, host: str, results: Results) -> dict[str, t.Any] | None:
     """Why a member is not ready, as the host of its part says; None when it is."""
-    if _lost(results, host):
+    if out_of_reach(results, host):
         reasons = (_one_line(r.get("msg")) for r in results.get(host) or () if r.get("unreachable"))
         text = next(reasons, "")
-        return _told(host, f"{host} did not answer" + (f": {text}" if text else ""), outcome="unreachable")
+        return told(host, f"{host} did not answer" + (f": {text}" if text else ""), outcome="unreachable")
     seen = _seen(member, results[host])
     if seen and seen.get("state") == "ready":
         return None
     for result in results[host]:
         broken = (result.get("failed_members") or {}).get(member)
         if broken:
-            return _told(host, _one_line(broken), outcome="failed")
+            return told(host, _one_line(broken), outcome="failed")
     if seen is None:
         refused = (_one_line(r.get("msg")) for r in results[host] if bad(r))
-        return _told(host, next(refused, "") or "its host said nothing of it", outcome="unknown")
+        return told(host, next(refused, "") or "its host said nothing of it", outcome="unknown")
     return {
-        **_told(host, _one_line(seen.get("why")) or str(seen.get("state")), seen.get("outcome") or seen.get("state")),
+        **told(host, _one_line(seen.get("why")) or str(seen.get("state")), seen.get("outcome") or seen.get("state")),
         "advice": seen.get("advice") or "",
         "log": seen.get("log"),
         "log_line": seen.get("log_line"),
@@ -155,34 +156,37 @@ def _seen(member: str, said: t.Sequence[Result]) -> Result | None:
     return found[-1] if found else None
 
 
-def _told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
+def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
+    """What is said of a member that is not as wanted."""
     return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
 
 
-def _stopped(plan: Result, results: Results, phase: str) -> Verdict:
+def stopped(
+    plan: Result, results: Results, phase: str = "stop", what: str = "Group", variable: str = "pd_group"
+) -> Verdict:
     """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
-    cannot be told anything of, no engine may stop either."""
+    cannot be told anything of, no engine may stop either. `what` and `variable` are the words for what the plan is of."""
     verdict = Verdict(phase)
     for host, part in plan["hosts"].items():
         every = part.get("absent") or ()
         said = results.get(host)
-        if _lost(results, host):
+        if out_of_reach(results, host):
             if every:
                 verdict.unreachable.append(host)
                 verdict.failed.update(
-                    {m: _told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in every}
+                    {m: told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in every}
                 )
             continue
         for result in said or ():
             for name, why in (result.get("failed_members") or {}).items():
-                verdict.failed[name] = _told(host, _one_line(why), outcome="failed")
-            if _refusal(result):
-                verdict.problems.setdefault(host, []).append(_reason(result))
+                verdict.failed[name] = told(host, _one_line(why), outcome="failed")
+            if refusal(result):
+                verdict.problems.setdefault(host, []).append(reason(result))
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     if verdict.good:
         count = sum(len(part.get("absent") or ()) for part in plan["hosts"].values())
-        told = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
-        verdict.msg = f"Group {plan['group']}: {told}."
+        seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
+        verdict.msg = f"{what} {plan['group']}: {seen}."
         return verdict
     if phase == "router_stop":
         head = "the router is not seen to be out of service on every host, so no engine was stopped and nothing was started."
@@ -193,8 +197,8 @@ def _stopped(plan: Result, results: Results, phase: str) -> Verdict:
         if phase == "stop" and plan.get("action") == "restart"
         else ""
     )
-    again = f"Mend that, then run the same playbook again with -e pd_group={plan['group']}: it goes on from here."
-    lines = [f"Group {plan['group']}: {head}", *_list_failed(verdict), *_list_problems(verdict), down, again]
+    again = f"Mend that, then run the same playbook again with -e {variable}={plan['group']}: it goes on from here."
+    lines = [f"{what} {plan['group']}: {head}", *list_failed(verdict), *list_problems(verdict), down, again]
     verdict.msg = "\n".join(line for line in lines if line)
     return verdict
 
@@ -211,16 +215,16 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
         return "\n".join(
             [
                 f"Group {name}: {', '.join(refused)} refused this run, and nothing was changed there.",
-                *_list_problems(verdict),
+                *list_problems(verdict),
             ]
         )
-    lines = [_head(name, counts, verdict), *_list_failed(verdict)]
+    lines = [_head(name, counts, verdict), *list_failed(verdict)]
     if verdict.phase == "final":
-        lines += _list_problems(verdict) + _proven(results)
+        lines += list_problems(verdict) + _proven(results)
     else:
-        lines += _list_problems(verdict)
+        lines += list_problems(verdict)
     if verdict.phase == "final" and plan.get("router", {}).get("step") == "operator":
-        lines.append(f"Now make the router's peers, which are yours to set: {told(plan['router']['peers'])}.")
+        lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan['router']['peers'])}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
         if plan.get("action") == "restart" and verdict.phase == "final" and not verdict.good:
@@ -248,7 +252,7 @@ def _head(name: str, counts: str, verdict: Verdict) -> str:
     return f"Group {name} cannot serve: {counts} ready."
 
 
-def _list_failed(verdict: Verdict) -> list[str]:
+def list_failed(verdict: Verdict) -> list[str]:
     """What failed where. Members that only were not waited for any longer come last; a host out of reach is told once."""
     lines: list[str] = []
     lost = set(verdict.unreachable)
@@ -267,7 +271,8 @@ def _list_failed(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _list_problems(verdict: Verdict) -> list[str]:
+def list_problems(verdict: Verdict) -> list[str]:
+    """What hosts refused, a line each."""
     return [f"- {host}: {text}" for host, texts in sorted(verdict.problems.items()) for text in texts]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from .. import _runtimes
 from .._core import observed
 from .._core.errors import PdError
-from .._probes import executables, gpus, http, model, network, ports
+from .._probes import executables, gpus, health, model, network, ports
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Live, Runtime
 from .._runtimes.state import State
@@ -142,13 +142,16 @@ def _unready(live: Live) -> str:
     """Why a member does not serve; empty when it does."""
     if live["state"] != "running":
         return live["why"] or live["state"]
+    label = live["label"]
     try:
-        answer = http.get(
-            http.join(live["label"]["url"], live["label"].get("health") or "/health"), timeout=HEALTH_TIMEOUT
-        )
+        status, why = health.ask(label["url"], label.get("health"), HEALTH_TIMEOUT)
     except PdError as exc:
         return str(exc)
-    return "" if answer.ok else f"{answer.asked} answered {answer.status}"
+    what = health.asked(label)
+    asked = f"GET {what}" if what.startswith("http") else what
+    if status is None:
+        return f"{asked}: {why}"
+    return "" if 200 <= status < 300 else f"{asked} answered {status}"
 
 
 def _registered(live: Live) -> list[dict[str, t.Any]] | None:

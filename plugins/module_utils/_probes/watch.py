@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from .._core.errors import PdError
 from .._core.readiness import Judgement, Memory, Port, Sight, judge
 from .._core.symptom import Symptom, cut, diagnose, last_line
-from . import http, ports, processes
+from . import health, ports, processes
 
 LOOK_EVERY = 0.5
 ROUTER_EVERY = 0.2
@@ -43,7 +43,7 @@ class Watched:
 
     @property
     def health_url(self) -> str:
-        return http.join(self.probe["url"], self.probe.get("health") or "/health")
+        return health.asked(self.probe)
 
 
 class Watch:
@@ -82,11 +82,11 @@ class Watch:
         running = [m for m in self.members if (live.get(m.id) or {}).get("state") == "running"]
         # One that accepts and never answers must not keep the others from being seen.
         with ThreadPoolExecutor(max_workers=16) as pool:
-            health = dict(zip((m.id for m in running), pool.map(_health, running)))
+            answers = dict(zip((m.id for m in running), pool.map(_health, running)))
         held = self._listeners.now()
         table = processes.table() if held else {}
         return {
-            m.id: self._look_at(m, live.get(m.id) or {}, health.get(m.id, (None, "")), held, table)
+            m.id: self._look_at(m, live.get(m.id) or {}, answers.get(m.id, (None, "")), held, table)
             for m in self.members
         }
 
@@ -101,14 +101,14 @@ class Watch:
         now = time.time()
         state = live.get("state") or "missing"
         lines = self._lines(member, live)
-        health, health_why = answered
-        quiet = health == 200
+        status, health_why = answered
+        quiet = status == 200
         sight = Sight(
             process=state,
             pid=live.get("pid"),
             restarts=int(live.get("restarts") or 0),
             process_why=str(live.get("why") or "").partition("; its log ends with")[0],
-            health=health,
+            health=status,
             health_why=health_why,
             health_url=member.health_url,
             ports=_owned(member, live.get("pid"), held, table),
@@ -178,10 +178,7 @@ def _owned(
 
 
 def _health(member: Watched) -> tuple[int | None, str]:
-    try:
-        return http.get(member.health_url, timeout=HEALTH_TIMEOUT).status, ""
-    except http.Unanswered as exc:
-        return None, exc.reason
+    return health.ask(member.probe["url"], member.probe.get("health"), HEALTH_TIMEOUT)
 
 
 def _news(before: tuple[str, str], result: t.Mapping[str, t.Any]) -> bool:

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Cache services on the controller: the kinds in pd_modes/caches/ and in a user's own folders, and the merged pd_caches."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from functools import lru_cache
+
+from ..module_utils._core.cache_recipe import CacheRecipe, from_plain
+from ..module_utils._core.cache_service import CacheService, parse, users_of
+from ..module_utils._core.errors import PdError
+from ..module_utils._core.finding import Findings
+from ..module_utils._core.member import CONTAINERS
+from ._modes import BUILT_IN, check_schema, read_yaml
+from ._plain import names_list
+
+if t.TYPE_CHECKING:
+    from ._action import PdAction
+
+FOLDER = "caches"
+SCHEMA = os.path.join(BUILT_IN, FOLDER, "schema.json")
+
+
+def load_recipes(paths: t.Sequence[str] = ()) -> dict[str, CacheRecipe]:
+    """All kinds by name: the built-in ones, then those in caches/ of each folder. Raises PdError for a bad file, or a name twice."""
+    recipes: dict[str, CacheRecipe] = {}
+    for base in (BUILT_IN, *paths):
+        folder = os.path.join(os.path.abspath(os.path.expanduser(base)), FOLDER)
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        for path in (os.path.join(folder, name) for name in names if name.endswith((".yml", ".yaml"))):
+            recipe = _load(path, os.stat(path).st_mtime_ns)
+            if recipe.name in recipes:
+                raise PdError(
+                    f"{path}: kind {recipe.name!r} is defined in {recipes[recipe.name].source} already. Give it another name."
+                )
+            recipes[recipe.name] = recipe
+    return recipes
+
+
+@lru_cache(maxsize=64)
+def _load(path: str, _changed: int) -> CacheRecipe:
+    raw = read_yaml(path, "a cache service's file")
+    check_schema(raw, path, SCHEMA, os.path.join(BUILT_IN, FOLDER), "docs/cache-services.md")
+    expected = os.path.splitext(os.path.basename(path))[0]
+    if raw["name"] != expected:
+        raise PdError(f"{path}: name: {raw['name']!r} does not match the file's name. Name the file {raw['name']}.yml.")
+    return from_plain(raw, path)
+
+
+def merged(action: PdAction) -> dict[str, t.Any]:
+    """All services of the inventory, as written: pd_caches and every pd_caches_* merged; a name twice is an error."""
+    return action.merged("pd_caches", "Cache service", "{NAME: {provider: ..., hosts: ...}}")
+
+
+def recipes_of(action: PdAction) -> dict[str, CacheRecipe]:
+    """The kinds that the action's modes_path, or pd_modes_path, adds to the built-in ones."""
+    return load_recipes(names_list(action.args.get("modes_path")) or names_list(action.variable("pd_modes_path")))
+
+
+def services_of(action: PdAction, findings: Findings) -> dict[str, CacheService]:
+    """The services of the inventory, read; what is wrong with one goes to `findings`."""
+    return parse(merged(action), recipes_of(action), findings, action.groups())
+
+
+def deployed_for(action: PdAction, group: str) -> list[str]:
+    """The services that a group of pd_groups names and that the collection deploys: they start before its members."""
+    groups = action.groups()
+    return sorted(
+        name
+        for name, entry in merged(action).items()
+        if isinstance(entry, dict) and not entry.get("address") and group in users_of(name, groups)
+    )
+
+
+def observe(service: CacheService) -> dict[str, t.Any]:
+    """What module host_facts is to look at on the service's hosts: the arguments of that module."""
+    return {
+        "executables": [service.executable] if service.executable and service.command is None else [],
+        "images": [service.image] if service.runtime in CONTAINERS and service.image else [],
+        "runtimes": [service.runtime],
+    }
