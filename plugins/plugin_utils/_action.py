@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ansible.errors import AnsibleActionFail
 from ansible.inventory.manager import InventoryManager
@@ -14,12 +15,14 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
 from ..module_utils import _engines
+from ..module_utils._core.cache_service import services_named, users_of
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.known import NOTHING, Known
 from ..module_utils._core.observed import Host
 from ..module_utils._core.spec import parse
 from ..module_utils._core.validate import Catalogue, Verdict, validate
+from ._caches import services_of
 from ._modes import load_modes
 from ._plain import names_list, to_plain
 
@@ -47,9 +50,22 @@ class PdAction(ActionBase):
         try:
             result = self.act()
         except PdError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
+            raise AnsibleActionFail(str(exc) + self._untouched()) from exc
+        except AnsibleActionFail as exc:
+            rest = self._untouched()
+            if not rest:
+                raise
+            raise AnsibleActionFail(f"{exc.message}{rest}", result=exc.result) from None
         result.setdefault("changed", False)
+        if result.get("failed") and result.get("msg"):
+            result["msg"] = str(result["msg"]) + self._untouched()
         return result
+
+    def _untouched(self) -> str:
+        """The groups that come after this one in a run that ends here."""
+        names, name = names_list(self.variable("group_all", [])), self.variable("group_name")
+        rest = names[names.index(name) + 1 :] if name in names else []
+        return f"\nNot touched by this run, which ends here: {', '.join(rest)}." if rest else ""
 
     def act(self) -> dict[str, t.Any]:
         raise NotImplementedError
@@ -105,7 +121,23 @@ class PdAction(ActionBase):
         return Catalogue(load_modes(paths), _engines.by_backend)
 
     def verdict(self, name: str, spec: t.Any, known: Known = NOTHING) -> Verdict:
-        return validate(name, spec, self.catalogue(), known)
+        """The verdict on a spec, with what the inventory says of the cache services that it names."""
+        named = services_named(spec)
+        if not named:
+            return validate(name, spec, self.catalogue(), known)
+        told = Findings()
+        groups = self.groups()
+        known = replace(
+            known,
+            caches=services_of(self, told),
+            cache_users={service: users_of(service, groups) for service in named},
+        )
+        verdict = validate(name, spec, self.catalogue(), known)
+        for finding in told.items:
+            # Of the services, what is wrong with those that it uses is its matter, too.
+            if any(finding.message.startswith((f"pd_caches.{s}:", f"pd_caches.{s}.")) for s in named):
+                verdict.findings.add(finding)
+        return verdict
 
     # -- hosts -----------------------------------------------------------------------------------------------------------------
 

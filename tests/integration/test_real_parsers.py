@@ -19,7 +19,7 @@ import time
 import typing as t
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -49,10 +49,12 @@ ROUTERS = {
     "sglang-mooncake": ("sglang_router", 3),
     "sglang-nixl": ("sglang_router", 3),
     "vllm-moriio": ("vllm_router", 1),
+    "vllm-nixl-store": ("vllm_router", 1),
 }
 VENDORS = {"vllm-ascend-mooncake": "ascend", "vllm-moriio": "amd"}
 # A user's own mode, as far as it can be run without its GPUs.
-(EXAMPLE,) = (m for m in load_modes([str(ROOT / "examples" / "modes")]).values() if m.name == "vllm-moriio")
+MODES = load_modes([str(ROOT / "examples" / "modes")])
+EXAMPLES = [MODES["vllm-moriio"], MODES["vllm-nixl-store"]]
 
 # -- what is rendered -------------------------------------------------------------------------------------------------------------
 
@@ -125,6 +127,23 @@ OF_SGLANG: dict[str, dict[str, t.Any]] = {
         "engine": {"args": ["--tp-size=4 --attn-dp-size 2", '--disaggregation-ib-device={"0": "mlx5_0,mlx5_1"}']}
     },
 }
+# Caches beside the transfer: every provider of a mode, for the roles that it allows and for prefill alone.
+SIZED = {"size": "8GiB", "chunk": 64, "global_segment_size": "8GiB", "shared_storage_path": "/srv/kv cache"}
+
+
+def cache_cases(mode: str) -> dict[str, dict[str, t.Any]]:
+    found: dict[str, dict[str, t.Any]] = {}
+    for name, provider in MODES[mode].kv_cache_providers.items():
+        options = {k: v for k, v in SIZED.items() if k in provider.options and not provider.options[k].ignored}
+        cache = {"provider": name, "options": options, **({"service": "10.0.0.9:50051"} if provider.service else {})}
+        required = {k: v for k, v in options.items() if provider.options[k].required}
+        found[f"cache {name}"] = {"kv_cache": cache}
+        found[f"cache {name}, defaults, prefill alone"] = {
+            "kv_cache": {**cache, "options": required, "roles": ["prefill"]}
+        }
+    return found
+
+
 # And for the router, under each policy of membership.
 OF_ROUTER: dict[str, dict[str, t.Any]] = {
     "tunables of one's own": {
@@ -138,7 +157,7 @@ def fleet(mode: str, **changes: t.Any) -> Fleet:
     """One host for a whole group, everything of it on loopback."""
     lo = {"names": ["lo"], "address": "127.0.0.1", "rdma_devices": []}
     facts = {"gpus": 16, "vendor": VENDORS.get(mode, "nvidia"), "address": "127.0.0.1", "kv_interface": lo}
-    return Fleet(modes=[EXAMPLE], h1={**facts, **changes})
+    return Fleet(modes=EXAMPLES, h1={**facts, **changes})
 
 
 def plan(mode: str, changes: dict[str, t.Any], router: dict[str, t.Any] | None = None, **facts: t.Any) -> Made:
@@ -184,7 +203,7 @@ def lines(modes: t.Iterable[str], cases: dict[str, dict[str, t.Any]], skip: int)
     return found
 
 
-def ask_parser(command: list[str], argvs: list[list[str]], timeout: float) -> dict[str, t.Any]:
+def ask_parser(command: list[str], argvs: t.Sequence[list[str] | str], timeout: float) -> dict[str, t.Any]:
     """The answer of a helper under tests/parsers/ that runs in another environment."""
     environment = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     done = subprocess.run(
@@ -209,10 +228,11 @@ def built(name: str) -> Path:
 
 # -- vLLM -------------------------------------------------------------------------------------------------------------------------
 
-VLLM_MODES = ("vllm-nixl", "vllm-mooncake", "vllm-ascend-mooncake", "vllm-moriio")
+VLLM_MODES = ("vllm-nixl", "vllm-mooncake", "vllm-ascend-mooncake", "vllm-moriio", "vllm-nixl-store")
 # The connector's class, or what the factory of a vLLM without the vendor's plugin says.
 CLASSES = {
     "vllm-nixl": ("NixlConnector", "NixlPullConnector"),
+    "vllm-nixl-store": ("NixlConnector", "NixlPullConnector"),
     "vllm-mooncake": ("MooncakeConnector",),
     "vllm-ascend-mooncake": ("ValueError: Unsupported connector type: MooncakeHybridConnector",),
     # Where the package msgpack is missing, it is not imported.
@@ -225,6 +245,8 @@ def connector(line: Line) -> dict[str, t.Any]:
     """What vLLM must have understood of the recipe's connector: the table of the reference, with our values."""
     role = {"prefill": "kv_producer", "decode": "kv_consumer"}[line.role]
     told: dict[str, t.Any] = {"role": role, "policy": "fail", "port": 14579, "extra": {}}
+    if line.mode == "vllm-nixl-store":
+        line = replace(line, mode="vllm-nixl")
     if line.case == "recompute" and line.mode != "vllm-ascend-mooncake":
         told["policy"] = "recompute"
     if line.mode == "vllm-nixl":
@@ -260,9 +282,21 @@ def vllm() -> tuple[list[Line], dict[str, t.Any]]:
     if not python.exists():
         pytest.skip(f"no vLLM in {ENGINE_VENV}: run examples/demo/setup.sh (or make demo-env)")
     every = lines(VLLM_MODES, {**SPECS, **OF_VLLM}, skip=2)
+    for mode in VLLM_MODES:
+        every += lines([mode], cache_cases(mode), skip=2)
     bad = [["/m", "--no-such-flag=1"], ["/m", '--kv-transfer-config={"kv_connector":"NixlConnector","kv_rank":0}']]
-    argvs = [*(list(line.argv) for line in every), *bad]
-    return every, ask_parser([str(python), str(PARSERS / "vllm_lines.py")], argvs, 300)
+    argvs = [*(list(line.argv) for line in every), *bad, store_file(every)]
+    told = ask_parser([str(python), str(PARSERS / "vllm_lines.py")], argvs, 300)
+    told["store"] = told["lines"].pop()
+    return every, told
+
+
+def store_file(every: list[Line]) -> str:
+    """What a member's MOONCAKE_CONFIG_PATH leads to."""
+    part = next(line.member["parts"][0] for line in every if line.case == "cache mooncake")
+    (file,) = part["files"]
+    assert part["env"]["MOONCAKE_CONFIG_PATH"] == f"./{file['path']}"
+    return t.cast("str", file["content"])
 
 
 def test_vllm_takes_every_rendered_line(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
@@ -290,11 +324,86 @@ def test_vllm_reads_from_a_line_what_the_plan_says(vllm: tuple[list[Line], dict[
 def test_vllm_reads_the_connector_that_the_recipe_means(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
     every, told = vllm
     for line, answer in zip(every, told["lines"]):
+        if line.case.startswith("cache "):
+            continue
         if line.case == "a connector of one's own":
             assert answer["kv"]["name"] == answer["connector"] == "MultiConnector"
             continue
         assert answer["kv"] == connector(line), line.name
         assert answer["connector"] in CLASSES[line.mode], line.name
+
+
+# Children of which vLLM knows no name without the vendor's plugin; they were read in its published source (vllm-ascend of August 2026),
+# where all of them are SupportsHMA.
+OF_ASCEND = ("MooncakeConnectorV1", "MooncakeHybridConnector", "AscendStoreConnector")
+# Packages that children are made of, and that are not here.
+ABSENT = ("No module named 'lmcache", "No module named 'mooncake", "No module named 'msgpack")
+
+
+def test_vllm_takes_every_cache_beside_the_transfer(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    """The whole as its parser reads it, and each child by name in its factory: transfer first, its own keys kept."""
+    seen = set()
+    for line, answer in zip(vllm[0], vllm[1]["lines"]):
+        if not line.case.startswith("cache "):
+            continue
+        assert "error" not in answer, f"{line.name}\n  {answer.get('error')}"
+        use = line.template.roles[line.role].cache
+        if use is None:
+            assert answer["kv"] == connector(line), line.name
+            continue
+        seen.add((line.mode, use.provider.name, line.role))
+        plain = connector(line)
+        role = {"prefill": "kv_producer", "decode": "kv_consumer"}[line.role]
+        assert (answer["kv"]["name"], answer["kv"]["role"], answer["kv"]["policy"]) == ("MultiConnector", role, "fail")
+        transfer, cache = answer["kv"]["extra"]["connectors"]
+        assert (transfer["kv_connector"], transfer["kv_role"]) == (plain["name"], role)
+        assert transfer.get("kv_connector_extra_config", {}) == plain["extra"], line.name
+        assert transfer.get("kv_port", plain["port"]) == plain["port"]
+        recipe = use.recipe.connector or {}
+        assert (cache["kv_connector"], cache["kv_role"]) == (recipe["kv_connector"], recipe["kv_role"])
+        for name, child in answer["children"].items():
+            if name in OF_ASCEND:
+                continue
+            assert child["registered"], f"{line.name}: {name}"
+            loaded = child["connector"]
+            assert ":" not in loaded or any(text in loaded for text in ABSENT), f"{line.name}: {loaded}"
+    offered = {
+        (mode, p.name, role)
+        for mode in VLLM_MODES
+        for p in MODES[mode].kv_cache_providers.values()
+        for role in p.possible
+    }
+    assert seen == offered
+
+
+def test_vllm_reads_the_file_of_a_mooncake_store(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    assert {k: vllm[1]["store"][k] for k in ("mode", "metadata_server", "master_server_address", "protocol")} == {
+        "mode": "embedded",
+        "metadata_server": "P2PHANDSHAKE",
+        "master_server_address": "10.0.0.9:50051",
+        "protocol": "rdma",
+    }
+    assert (vllm[1]["store"]["global_segment_size"], vllm[1]["store"]["local_buffer_size"]) == (8 * 2**30, 2**30)
+
+
+def test_vllm_has_the_hybrid_manager_where_the_recipes_say_so(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
+    """A child that does not support it turns it off on its side: then it is off on both sides of the pair, by their flags."""
+    told = {}
+    for line, answer in zip(vllm[0], vllm[1]["lines"]):
+        use = line.template.uses.get("prefill")
+        if not line.case.startswith("cache ") or use is None:
+            continue
+        assert bool(answer["hybrid"]) == (use.provider.hybrid_manager != "kept"), line.name
+        own = answer.get("children", {}).get((use.recipe.connector or {}).get("kv_connector"), {})
+        if isinstance(own.get("hma"), bool) and line.role == "prefill":
+            told[use.provider.name, own["connector"]] = own["hma"]
+            assert own["hma"] or use.provider.hybrid_manager != "kept", line.name
+    assert told == {
+        ("in_process", "LMCacheConnectorV1"): False,
+        ("in_process", "SimpleCPUOffloadConnector"): True,
+        ("mooncake", "MooncakeStoreConnector"): True,
+        ("example", "ExampleConnector"): False,
+    } | {key: True for key in told if key[1] == "LMCacheMPConnector"}
 
 
 def test_vllm_would_say_what_is_wrong(vllm: tuple[list[Line], dict[str, t.Any]]) -> None:
@@ -310,7 +419,7 @@ def test_vllm_has_the_flags_that_the_rules_read(vllm: tuple[list[Line], dict[str
     gone = {"kv_cache_layout"}  # up to 0.2x; an environment variable now
     missing = [
         (option, spelling)
-        for option, spellings in _engines.ENGINES["vLLM"].spellings.items()
+        for option, spellings in _engines.engines()["vLLM"].spellings.items()
         for spelling in spellings
         if option not in gone and spelling.split(".")[0] not in flags
     ]
@@ -331,6 +440,8 @@ def sglang() -> sglang_flags.Source:
 
 def test_sglang_has_every_flag_of_every_rendered_line(sglang: sglang_flags.Source) -> None:
     every = lines(SGLANG_MODES, {**SPECS, **OF_SGLANG}, skip=3)
+    for mode in SGLANG_MODES:
+        every += lines([mode], cache_cases(mode), skip=3)
     assert len(every) >= len(SGLANG_MODES) * 3 * len({**SPECS, **OF_SGLANG})
     for line in every:
         try:
@@ -347,13 +458,22 @@ def test_sglang_has_every_flag_of_every_rendered_line(sglang: sglang_flags.Sourc
         bootstrap = {"prefill": str(part["ports"].get("bootstrap", {}).get("base")), "decode": None}[line.role]
         assert read.disaggregation_bootstrap_port == bootstrap
         assert read.enable_metrics is True
+        use = line.template.roles[line.role].cache
+        if use:
+            files = {f["path"] for f in part["files"]}
+            assert read.enable_hierarchical_cache is (use.provider.service is None), line.name
+            assert read.enable_lmcache is (use.provider.service is not None), line.name
+            assert read.lmcache_config_file == ("./lmcache.yaml" if use.provider.service else None)
+            assert files == ({"lmcache.yaml"} if use.provider.service else set())
+            # It refuses to start with a cache below a radix cache that is off, as decode's is unless told.
+            assert read.disaggregation_decode_enable_radix_cache is (line.role == "decode")
 
 
 def test_sglang_has_the_flags_that_the_rules_read(sglang: sglang_flags.Source) -> None:
     """Spellings in _engines/sglang.py: declared so, or an abbreviation of what is (SGLang's parser takes those)."""
     missing = [
         (option, spelling)
-        for option, spellings in _engines.ENGINES["SGLang"].spellings.items()
+        for option, spellings in _engines.engines()["SGLang"].spellings.items()
         for spelling in spellings
         if not any(known.startswith(f"--{spelling}") for known in sglang.spellings)
     ]

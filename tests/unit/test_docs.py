@@ -94,7 +94,8 @@ def test_every_placeholder_is_explained_and_no_other():
     told = {word[2:-1] for name in ("spec.md", "modes.md") for word in entries(name) if word.startswith("${")}
     assert set(placeholders.OF_MEMBER) | set(placeholders.OF_ROLE) <= told
     bands = ["BAND"]
-    of_peer = {name for name in told if name.startswith("peer.")}
+    of_peer = {name for name in told if name.startswith(("peer.", "kv_cache."))}
+    assert set(placeholders.OF_CACHE) <= told
     unknown = {name for name in told - of_peer if not placeholders.known(name.replace("ROLE", "prefill"), bands)}
     assert unknown == set()
 
@@ -106,7 +107,7 @@ def keys_of(schema, prefix: str = "") -> set[str]:
         found.add(f"{prefix}{key}")
         found |= keys_of(inner, f"{prefix}{key}.")
     for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
+        if isinstance(schema.get(key), dict) and "$ref" not in schema[key]:
             found |= keys_of(schema[key], prefix)
     return found
 
@@ -117,7 +118,14 @@ def test_every_key_of_a_mode_file_is_explained():
     told = entries("modes.md")
     missing = {key for key in keys_of(schema) if key not in told}
     assert missing == set()
-    assert {f"router.membership.POLICY.{key}" for key in schema["definitions"]["membership"]["properties"]} <= told
+    for name, place in {
+        "membership": "router.membership.POLICY",
+        "provider": "kv_cache_providers.NAME",
+        "option": "kv_cache_providers.NAME.options.OPTION",
+        "provider_role": "kv_cache_providers.NAME.ROLE",
+    }.items():
+        keys = {f"{place}.{key}" for key in schema["definitions"][name]["properties"]}
+        assert {key for key in keys if key not in told} == set(), name
 
 
 def test_every_key_of_a_cache_service_and_of_its_recipe_is_explained():

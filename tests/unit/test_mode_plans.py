@@ -166,7 +166,8 @@ def test_custom_injects_nothing() -> None:
 
 def test_the_example_of_a_users_own_mode_is_loaded_judged_and_planned() -> None:
     modes = load_modes([EXAMPLES])
-    (own,) = (found for name, found in modes.items() if name not in MODES)
+    assert {name for name in modes if name not in MODES} == {"vllm-moriio", "vllm-nixl-store"}
+    own = modes["vllm-moriio"]
     assert own.source == os.path.join(EXAMPLES, "vllm-moriio.yml")
     assert codes(judge(spec(mode=own.name), own).findings.errors) == []
     made = plan_of(own.name, [own])

@@ -1,7 +1,8 @@
 """The rules of validation that need more than the spec alone: a mode, the model's config.json, the hosts' facts. One table a family.
 
-A row has the keys of the other tables, and `model_config` (the name of one below, or a config.json), `hosts` (facts by name, short: the
-GPUs' makers and models) and `patterns` (the hosts of each role's pattern). `modes` runs a row in each of several modes."""
+A row has the keys of the other tables, and `model_config` (the name of one below, or a config.json), `caches` (pd_caches), `cache_users`,
+`hosts` (facts by name, short: the GPUs' makers and models) and `patterns` (the hosts of each role's pattern). `modes` runs a row in each of
+several modes."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from builders import GROUP, cases, catalogue, check_findings, codes, host_facts,
 
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
 from ansible_collections.inferops.pd.plugins.module_utils._core import checks_hardware, model_config, validate, version
+from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import parse
 from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.known import NOTHING, Known
+from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 DENSE = {
@@ -37,13 +40,16 @@ CONFIGS = {
     "sliding": {**DENSE, "sliding_window": 4096, "layer_types": ["sliding_attention", "full_attention"]},
     "chunked": {"text_config": {**DENSE, "attention_chunk_size": 8192}},
 }
-FAMILIES = ("every_mode", "parallel", "config_json", "handshake", "engine", "router", "hardware")
+FAMILIES = ("every_mode", "parallel", "config_json", "handshake", "engine", "router", "hardware", "cache")
 
 
 def known_of(row) -> Known:
     config = row.get("model_config")
     hosts = {name: facts_of(number, given) for number, (name, given) in enumerate(row.get("hosts", {}).items(), 1)}
-    return Known(CONFIGS[config] if isinstance(config, str) else config, hosts, row.get("patterns", {}))
+    services = parse(row["caches"], load_recipes(), Findings()) if "caches" in row else None
+    config = CONFIGS[config] if isinstance(config, str) else config
+    users = row.get("cache_users", {})
+    return Known(config, hosts, row.get("patterns", {}), caches=services, cache_users=users)
 
 
 def facts_of(number: int, given) -> dict:

@@ -357,18 +357,20 @@ def split_address(text: str) -> tuple[str, int] | None:
 # -- who uses it, and where it runs ----------------------------------------------------------------------------------------------------
 
 
+def services_named(spec: t.Any) -> list[str]:
+    """The services that a group's spec names, in the group or in one of its roles; the spec may be of any shape."""
+    if not isinstance(spec, t.Mapping):
+        return []
+    roles = spec.get("roles")
+    parts = [spec, *(roles.values() if isinstance(roles, t.Mapping) else ())]
+    caches = [part.get("kv_cache") for part in parts if isinstance(part, t.Mapping)]
+    names = [cache.get("service") for cache in caches if isinstance(cache, t.Mapping)]
+    return sorted({str(name) for name in names if name and not isinstance(name, (t.Mapping, list))})
+
+
 def users_of(name: str, groups: t.Mapping[str, t.Any]) -> list[str]:
     """The groups of pd_groups that name the service, in the group or in one of its roles."""
-    found = []
-    for group, spec in groups.items():
-        if not isinstance(spec, dict):
-            continue
-        roles = spec.get("roles")
-        parts = [spec, *(roles.values() if isinstance(roles, dict) else ())]
-        caches = [part.get("kv_cache") for part in parts if isinstance(part, dict)]
-        if any(isinstance(cache, dict) and cache.get("service") == name for cache in caches):
-            found.append(str(group))
-    return sorted(found)
+    return sorted(str(group) for group, spec in groups.items() if name in services_named(spec))
 
 
 def instances(

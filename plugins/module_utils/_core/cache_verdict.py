@@ -24,7 +24,7 @@ from .verdict import (
 def reach(plan: Result, results: Results, phase: str) -> Verdict:
     """The verdict of a phase, start, stop or final. It is good only when nothing is missing: what uses the service starts after it."""
     if phase == "stop":
-        return stopped(plan, results, "Cache service", "pd_cache")
+        return stopped(plan, results, what="Cache service", variable="pd_cache")
     verdict = Verdict(phase, ready={ROLE: []})
     for member in plan["members"]:
         why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)

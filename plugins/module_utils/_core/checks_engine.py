@@ -107,7 +107,8 @@ def _check_sizes(template: GroupTemplate, side: Side, flag: str, findings: Findi
     """Where the recipe's connector carries both sides' parallel sizes, a user's own must say them as they are."""
     recipe = template.mode.connector
     wanted = _extra(recipe.by_role[side.role]) if recipe else {}
-    given = _extra(side.connector or {})
+    children = [c for c in children_of(side.connector) if recipe and c.get("kv_connector") in recipe.names]
+    given = _extra(children[0] if children else side.connector or {})
     for role in ENGINE_ROLES:
         for key, text in _mapping(wanted.get(role)).items():
             match = _OF_SIZE.fullmatch(str(text))

@@ -85,6 +85,10 @@ def of_plan(
         lines.append(
             f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
         )
+        if plan["router"]["first"] is not None:
+            lines.append("  before this run, yours to apply:")
+            lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["first"]]
+            lines.append("  after it:")
         lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["peers"]]
     if plan["endpoint"]["url"]:
         lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")
@@ -116,7 +120,19 @@ def _member(member: t.Mapping[str, t.Any]) -> list[str]:
         + (f", {bands}" if bands else "")
         + (f", GPUs {','.join(part['gpus'])}" if part["gpus"] else "")
     ]
+    cache = part["labels"].get("cache")
+    if cache:
+        lines.append("    " + _cache(cache))
     lines += [f"    env {name}={value}" for name, value in part["env"].items()]
     lines += [f"    env {name}=(secret)" for name in part["secrets"]]
+    for file in part["files"]:
+        if file.get("content") is not None:
+            lines += [f"    file {file['path']}: {line}" for line in str(file["content"]).splitlines()]
     lines.append("    " + shlex.join(part["argv"]))
     return lines
+
+
+def _cache(cache: t.Mapping[str, t.Any]) -> str:
+    service = f" ({cache['service']})" if cache.get("service") else ""
+    without = "" if cache.get("injected") else "WITHOUT "
+    return f"{without}cache {cache['provider']}{service}: {cache['why']}"

@@ -9,18 +9,22 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .cache_service import CacheService
 from .spec import Group, Role
 
 
 @dataclass(frozen=True)
 class Known:
     """`model_config` is the model's config.json; `hosts` are `pd_host` facts by name; `patterns` are the names of the hosts that each
-    role's pattern stands for; `recorded` are the choices in the group's record."""
+    role's pattern stands for; `recorded` are the choices in the group's record; `caches` are the services of pd_caches by name, None where
+    nobody has read them; `cache_users` are the other groups that use a cache service, by its name or address."""
 
     model_config: t.Mapping[str, t.Any] | None = None
     hosts: t.Mapping[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
     patterns: t.Mapping[str, t.Sequence[str]] = field(default_factory=dict)
     recorded: t.Mapping[str, t.Any] = field(default_factory=dict)
+    caches: t.Mapping[str, CacheService] | None = None
+    cache_users: t.Mapping[str, t.Collection[str]] = field(default_factory=dict)
 
     def config_of(self, model: str) -> t.Mapping[str, t.Any] | None:
         """The model's config.json: as given, else as the first host that has read it says."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .cache_service import Instance
 from .engine import Engine
 from .mode import Mode
 from .observed import Host
@@ -58,6 +59,18 @@ def values_of(member: str, index: int, host: Host, seat: Seat) -> dict[str, t.An
     return values
 
 
+def cache_values(instance: Instance | None) -> dict[str, t.Any]:
+    """The placeholders of the cache service that a member uses."""
+    if instance is None:
+        return {}
+    host = bracket(instance.address)
+    return {
+        "kv_cache.host": host,
+        "kv_cache.port": instance.port,
+        "kv_cache.address": f"{host}:{instance.port}",
+    }
+
+
 def build(
     group: Group,
     template: GroupTemplate,
@@ -68,8 +81,10 @@ def build(
     index: int,
     generation: int,
     shared: t.Mapping[str, t.Any],
+    cache: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
-    """One member of the plan (design 4.3). `shared` are values of the whole group: group.no_proxy, peers.
+    """One member of the plan (design 4.3). `shared` are values of the whole group: group.no_proxy, peers. `cache` is what its label says of
+    its KV cache.
 
     Raises PdError for a placeholder that has no value here."""
     role = compiled.template
@@ -80,6 +95,7 @@ def build(
         env = {**_gpu_mask(host, seat), **env}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
+    ipc = {"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}
     return {
         "id": name,
         "role": role.role,
@@ -107,6 +123,7 @@ def build(
                 "mounts": compiled.fill_mounts(values),
                 "devices": list(role.devices),
                 "limits": dict(role.resources),
+                **ipc,
                 "labels": {
                     "group": group.name,
                     "member": name,
@@ -114,6 +131,7 @@ def build(
                     "index": index,
                     "generation": generation,
                     **_labels(template, role.role, engine, host, seat, health),
+                    **({"cache": dict(cache)} if cache else {}),
                     "source": _source(group, role.role, role.executable, role.image),
                 },
             }

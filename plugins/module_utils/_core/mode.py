@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from . import placeholders
 from .errors import PdError
+from .kv_cache import ROLES as CACHE_ROLES
+from .kv_cache import Provider, providers_of
 
 MEMBERSHIPS = ("dynamic", "restart", "manual")
 WIDTHS = ("data_parallel_size", "tensor_parallel_size", "gpus", "world_size")
@@ -104,7 +106,7 @@ class Mode:
     restart: t.Mapping[str, int]
     refresh_with_prefill: tuple[str, ...]
     router: RouterRecipe | None
-    kv_cache_providers: t.Mapping[str, t.Any]
+    kv_cache_providers: t.Mapping[str, Provider]
     # Ports that the transport takes by itself on a host with GPUs: {base, per_gpu}.
     ports_to_avoid: t.Mapping[str, int] = field(default_factory=dict)
     source: str = ""
@@ -198,11 +200,11 @@ def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> Mode:
         restart=raw.get("restart") or {"attempts": 0, "window": 300},
         refresh_with_prefill=_texts(raw.get("refresh_with_prefill")),
         router=_router(raw.get("router")),
-        kv_cache_providers=raw.get("kv_cache_providers") or {},
+        kv_cache_providers=providers_of(raw.get("kv_cache_providers") or {}, list(raw.get("bands") or {}), source),
         ports_to_avoid=raw.get("ports_to_avoid") or {},
         source=source,
     )
-    _check_placeholders(raw, mode, source)
+    _check_placeholders({k: v for k, v in raw.items() if k != "kv_cache_providers"}, mode, source)
     _check_references(mode, source)
     return mode
 
@@ -232,3 +234,18 @@ def _check_references(mode: Mode, source: str) -> None:
             f"{source}: router.membership.default: {mode.router.default_membership!r} is not described beside it."
             f" Described are: {', '.join(mode.router.memberships) or 'none'}."
         )
+    _check_providers(mode, source)
+
+
+def _check_providers(mode: Mode, source: str) -> None:
+    """A provider's names must not stand for two, and a connector needs one to stand beside."""
+    seen: set[str] = set()
+    for provider in mode.kv_cache_providers.values():
+        place = f"{source}: kv_cache_providers.{provider.name}"
+        for name in (provider.name, *provider.aliases):
+            if name in seen:
+                raise PdError(f"{place}: {name!r} is the name of another provider of this mode already.")
+            seen.add(name)
+        for role in CACHE_ROLES:
+            if provider.roles[role].connector and mode.connector is None:
+                raise PdError(f"{place}.{role}.connector: the mode has no connector that it could be composed with.")

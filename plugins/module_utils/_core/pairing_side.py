@@ -104,7 +104,7 @@ def _side(group: Group, template: GroupTemplate, known: Known, name: str) -> Sid
         overrides=overrides,
         connector=read_json_object(connector) if connector else None,
         speculation=engine.speculation(arguments),
-        cache=_has_cache(group, role),
+        cache=bool(rendered.cache and not rendered.cache.stands_down),
     )
 
 
@@ -119,15 +119,6 @@ def _overrides(arguments: Arguments, engine: Engine) -> dict[str, t.Any] | None:
     if value is None:
         return {}
     return read_json_object(value)
-
-
-def _has_cache(group: Group, role: Role) -> bool:
-    if role.kv_cache:
-        return True
-    if not group.kv_cache:
-        return False
-    roles = group.kv_cache.get("roles")
-    return role.name in roles if isinstance(roles, (list, tuple)) else True
 
 
 def connector_child(connector: t.Mapping[str, t.Any] | None, names: t.Collection[str]) -> str | None:
@@ -147,6 +138,13 @@ def children_of(connector: t.Mapping[str, t.Any] | None) -> list[t.Mapping[str, 
 
 
 def in_family(connector: t.Mapping[str, t.Any] | None, mode: Mode) -> bool:
-    """Whether a connector is known to shake hands as the mode's does."""
+    """Whether a connector is known to shake hands as the mode's does: the mode's, alone or composed with caches that the mode knows."""
     names = mode.connector.names if mode.connector else ()
-    return bool(connector and connector.get("kv_connector") in names and not connector.get("kv_connector_module_path"))
+    caches = {
+        (recipe.connector or {}).get("kv_connector")
+        for provider in mode.kv_cache_providers.values()
+        for recipe in provider.roles.values()
+    }
+    first, *others = children_of(connector) or [connector or {}]
+    plain = not any(c.get("kv_connector_module_path") for c in (connector or {}, first))
+    return bool(plain and first.get("kv_connector") in names and all(c.get("kv_connector") in caches for c in others))

@@ -36,6 +36,8 @@ OF_MEMBER = (
 )
 # One peer of the router, in a mode's `peers` alone.
 OF_PEER = ("peer.url", "peer.address", "peer.port")
+# The instance of a cache service that a member uses: for providers that are a service. It differs from host to host, too.
+OF_CACHE = ("kv_cache.address", "kv_cache.host", "kv_cache.port")
 # What the spec alone decides.
 OF_ROLE = (
     "group",
@@ -50,6 +52,7 @@ OF_ROLE = (
     "data_parallel_size",
     "pipeline_parallel_size",
     "gpus",
+    "files",
 )
 _PORTS = re.compile(r"(ports|peer\.ports)\.([A-Za-z_]\w*)(\.count)?")
 _ROLES = re.compile(r"roles\.(prefill|decode)\.(tensor_parallel_size|data_parallel_size|pipeline_parallel_size)")
@@ -71,14 +74,21 @@ def names(text: str) -> list[str]:
     return [m.group(1) for m in PLACEHOLDER.finditer(text) if m.group(1) is not None]
 
 
-def check(text: str, bands: t.Collection[str], where: str, scopes: t.Collection[str] = ("role", "member")) -> None:
-    """Raise PdError for a placeholder that does not exist there, naming it, its place and the nearest one."""
+def check(
+    text: str,
+    bands: t.Collection[str],
+    where: str,
+    scopes: t.Collection[str] = ("role", "member"),
+    more: t.Collection[str] = (),
+) -> None:
+    """Raise PdError for a placeholder that does not exist there, naming it, its place and the nearest one. `more` are names that exist at
+    this place beside the closed list."""
     for name in names(text):
-        if not known(name, bands, scopes):
+        if name not in more and not known(name, bands, scopes):
             every = [*OF_MEMBER, *OF_ROLE, *(f"ports.{b}" for b in bands)]
             if "peer" in scopes:
                 every = [*OF_PEER, *(f"peer.ports.{b}" for b in bands)]
-            every = [e for e in every if known(e, bands, scopes)]
+            every = [*(e for e in every if known(e, bands, scopes)), *more]
             near = difflib.get_close_matches(name, every, 1, 0.5)
             raise PdError(
                 f"{where}: there is no placeholder ${{{name}}}."

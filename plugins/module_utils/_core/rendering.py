@@ -11,9 +11,10 @@ import ipaddress
 import typing as t
 
 from . import placeholders
+from .cache_service import Instance, instance_for, instances
 from .errors import PdError
 from .finding import Findings
-from .member import build, member_id, seat_of, url_of
+from .member import build, cache_values, member_id, seat_of, url_of
 from .observed import Host
 from .placement import Seat
 from .situation import Choice, Request
@@ -40,7 +41,7 @@ def render_members(
             places.append((role, index, request.hosts[seat.host], seat))
     order = {role: number for number, role in enumerate(ROLES)}
     places.sort(key=lambda p: (order[p[0]], p[1]))
-    compiled = {role: CompiledRole(template) for role, template in request.template.roles.items()}
+    caches = _Caches(request, {(m.role, m.host) for m in choice.keep}, findings)
     shared: dict[str, t.Any] = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
     shared |= {
         f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
@@ -50,9 +51,11 @@ def render_members(
     out = []
     for role, index, host, seat in places:
         engine = request.template.engines.get(role)
+        compiled, values, cache = caches.of(role, host.name)
+        values = {**shared, **values}
         try:
             out.append(
-                build(request.group, request.template, compiled[role], engine, host, seat, index, generation, shared)
+                build(request.group, request.template, compiled, engine, host, seat, index, generation, values, cache)
             )
         except PdError as exc:
             if host.kv_error:
@@ -68,6 +71,42 @@ def render_members(
     _add_peers(request, out)
     _keep_label(choice, out)
     return out
+
+
+class _Caches:
+    """Each role's template for a host: with its cache, or without where the host has no instance of the service to connect to."""
+
+    def __init__(self, request: Request, kept: t.Collection[tuple[str, str]], findings: Findings) -> None:
+        self.roles = request.template.roles
+        self.kept, self.findings = kept, findings
+        self.compiled = {role: CompiledRole(template) for role, template in self.roles.items()}
+        self.bare = {role: CompiledRole(r.without_cache) for role, r in self.roles.items() if r.without_cache}
+        self.found: dict[str, list[Instance]] = {
+            role: instances(template.service, request.hosts, request.reserved)
+            for role, template in self.roles.items()
+            if template.service
+        }
+
+    def of(self, role: str, host: str) -> tuple[CompiledRole, dict[str, t.Any], dict[str, t.Any] | None]:
+        """(template, the service's placeholders, what the member's label says of its cache)."""
+        template = self.roles[role]
+        use, service = template.cache, template.service
+        if use is None or service is None:
+            return self.compiled[role], {}, use.label() if use else None
+        instance = instance_for(service, self.found[role], host)
+        if instance is not None and instance.address:
+            return self.compiled[role], cache_values(instance), use.label()
+        where = f"has no instance on {host}" if service.scope == "host" else "runs on no host"
+        why = f"service {use.service_name} {where}"
+        if (role, host) not in self.kept:
+            self.findings.warning(
+                "cache-not-injected",
+                f"roles.{role} on {host}: members start without {use.provider.name}: {why}.",
+                "Deploy the service there (pd_caches), then restart the group.",
+                [role],
+                host,
+            )
+        return self.bare[role], {}, {**use.label(), "injected": False, "why": why}
 
 
 def _add_peers(request: Request, members: list[dict[str, t.Any]]) -> None:

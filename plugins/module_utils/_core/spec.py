@@ -15,7 +15,9 @@ import shlex
 import typing as t
 from dataclasses import dataclass, field
 
+from . import kv_cache
 from .finding import Findings
+from .kv_cache import KvCache
 
 ENGINE_ROLES = ("prefill", "decode")
 ROLES = (*ENGINE_ROLES, "router")
@@ -97,7 +99,7 @@ class Role:
     mounts: tuple[t.Any, ...] = ()
     devices: tuple[t.Any, ...] = ()
     pull: str = "missing"
-    kv_cache: t.Mapping[str, t.Any] | None = None
+    kv_cache: KvCache | None = None
     own: frozenset[str] = frozenset()
 
     @property
@@ -114,6 +116,7 @@ class Role:
             plain |= {"port": self.port, "membership": self.membership, "resources": dict(self.resources)}
         else:
             plain |= {"gpus": self.gpus, "backend": self.backend, "version": self.version}
+            plain |= {"kv_cache": self.kv_cache.to_plain()} if self.kv_cache else {}
         return plain | {
             "image": self.image,
             "pull": self.pull,
@@ -137,7 +140,7 @@ class Group:
     served_model_name: str
     runtime: str
     roles: t.Mapping[str, Role]
-    kv_cache: t.Mapping[str, t.Any] | None = None
+    kv_cache: KvCache | None = None
     kv_load_failure_policy: str = "fail"
     kv_lease: int | None = None
     readiness: str = "any_per_role"
@@ -160,7 +163,7 @@ class Group:
             "served_model_name": self.served_model_name,
             "runtime": self.runtime,
             "roles": {name: role.to_plain() for name, role in self.roles.items()},
-            "kv_cache": self.kv_cache,
+            "kv_cache": self.kv_cache.to_plain() if self.kv_cache else None,
             "kv_load_failure_policy": self.kv_load_failure_policy,
             "kv_lease": self.kv_lease,
             "readiness": self.readiness,
@@ -200,7 +203,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         served_model_name=reader.text(where, spec, "served_model_name") or name,
         runtime=reader.choice(where, spec, "runtime", RUNTIMES, "docker"),
         roles=roles,
-        kv_cache=reader.mapping(where, spec, "kv_cache") or None,
+        kv_cache=kv_cache.read(where, spec, reader),
         kv_load_failure_policy=reader.choice(where, spec, "kv_load_failure_policy", ("fail", "recompute"), "fail"),
         kv_lease=reader.integer(where, spec, "kv_lease", None, 1),
         readiness=reader.choice(where, spec, "readiness", ("any_per_role", "all"), "any_per_role"),
@@ -316,7 +319,7 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
         mounts=tuple(reader.sequence(place("mounts"), merged, "mounts")),
         devices=tuple(reader.sequence(place("devices"), merged, "devices")),
         pull=reader.choice(place("pull"), merged, "pull", PULL, "missing"),
-        kv_cache=reader.mapping(where, own, "kv_cache") or None if name != "router" else None,
+        kv_cache=kv_cache.read(where, own, reader, name) if name != "router" else None,
         own=frozenset(key for key, value in own.items() if value is not None),
     )
 

@@ -14,12 +14,16 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from . import placeholders
-from .arguments import Arguments, Option, normal, read_json_object, tokens
+from .arguments import Arguments, Option, normal, tokens
+from .cache_service import CacheService
 from .connector import choose
+from .connector_argument import connector_argument
 from .engine import Engine, Sizes
 from .errors import PdError
 from .finding import Findings
 from .known import NOTHING, Known
+from .kv_cache_template import cache_arguments, files_of, uses_of, without_hybrid
+from .kv_cache_use import Use, added, block
 from .mode import Band, Membership, Mode, RouterRecipe
 from .placeholders import Template
 from .spec import ENGINE_ROLES, Group, Role
@@ -27,6 +31,8 @@ from .spec import ENGINE_ROLES, Group, Role
 # What a derived value may look like where only a host can tell it, to recognise a line pasted back from a plan.
 # An address that no plan can give a member is none.
 _LIKE = {"port": r"\d{1,5}", "address": r"(?!0\.0\.0\.0$|::$|\[::\]$)[0-9A-Fa-f.:\[\]]+", "other": r".*"}
+# Where a member finds its own files: bound into its container, else in the directory that it is started in.
+FILES = {"docker": "/run/inferops-pd"}
 
 
 @dataclass(frozen=True)
@@ -48,12 +54,17 @@ class RoleTemplate:
     resources: t.Mapping[str, t.Any] = field(default_factory=dict)
     # When a container's image is fetched; how a member comes to its image is no part of what it is.
     pull: str = "missing"
+    # The KV cache beside the transfer: what the label of a member says of it, its service, and whether it needs the host's IPC namespace.
+    cache: Use | None = None
+    host_ipc: bool = False
+    # The same role without its cache, for a member whose host has no instance of the service.
+    without_cache: RoleTemplate | None = None
     # Owned lines that the user pasted back: (as written, the derived template); the plan checks them against what it renders.
     pasted: tuple[tuple[str, str], ...] = ()
 
     def masked(self) -> dict[str, t.Any]:
         """What the revision covers: everything but values that differ from host to host."""
-        return {
+        masked: dict[str, t.Any] = {
             "argv": list(self.argv),
             "env": dict(self.env),
             "image": self.image,
@@ -64,6 +75,16 @@ class RoleTemplate:
             "gpus": self.gpus,
             "resources": dict(self.resources),
         }
+        if self.cache:
+            masked["cache"] = self.cache.to_plain()
+        if self.host_ipc:
+            masked["ipc"] = "host"
+        return masked
+
+    @property
+    def service(self) -> CacheService | None:
+        """The cache service that its members connect to."""
+        return self.cache.service if self.cache and not self.cache.stands_down else None
 
     def port_demand(self) -> int:
         """Ports that one member takes on its host: its HTTP port and its bands."""
@@ -84,6 +105,16 @@ class GroupTemplate:
     revision: str
     # What was chosen for all members and stays with the group: kept in its record (connector variant).
     choices: t.Mapping[str, t.Any] = field(default_factory=dict)
+
+    @property
+    def uses(self) -> dict[str, Use]:
+        """The cache of each role that has one."""
+        return {name: role.cache for name, role in self.roles.items() if role.cache}
+
+    @property
+    def cache_block(self) -> dict[str, t.Any] | None:
+        """The plan's `kv_cache`."""
+        return block(self.uses)
 
     def masked(self) -> dict[str, t.Any]:
         return {
@@ -112,11 +143,17 @@ def render(
         _check_dashes(group.roles[name], engines[name], findings)
     sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
     choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
+    uses = uses_of(group, mode, argvs, known, findings)
+    off = without_hybrid(group, engines["prefill"], Arguments(argvs["prefill"]), uses, known, choices)
     for name in ENGINE_ROLES:
         values = _role_values(group, mode, name, sizes)
-        if choices:
+        if choices.get("connector"):
             values["connector_variant"] = choices["connector"]["connector"]
-        roles[name] = _engine_role(group.roles[name], mode, engines[name], argvs[name], sizes[name], values, findings)
+        part = _Part(group.roles[name], mode, engines[name], argvs[name], sizes[name], values, off)
+        roles[name] = _engine_role(part, uses.get(name), findings)
+        if roles[name].service:
+            # Everything that is to be said of it has been said.
+            roles[name] = replace(roles[name], without_cache=_engine_role(part, None, Findings()))
     values = _role_values(group, mode, "router", sizes)
     roles["router"] = _router_role(group, mode, membership, argvs["router"], values, findings)
     _check_placeholders(roles, findings)
@@ -189,6 +226,7 @@ def _role_values(group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Size
         or "",
         "kv_load_failure_policy": group.kv_load_failure_policy,
         "kv_lease": lease_of(group, mode),
+        "files": FILES.get(group.runtime, "."),
     }
     for peer, size in sizes.items():
         for key, number in (("tensor", size.tensor), ("data", size.data), ("pipeline", size.pipeline)):
@@ -205,36 +243,50 @@ def _gpus(role: Role, sizes: Sizes) -> int:
     return role.gpus if role.gpus is not None else sizes.gpus
 
 
-def _engine_role(
-    role: Role, mode: Mode, engine: Engine, argv: list[str], sizes: Sizes, values: dict[str, t.Any], findings: Findings
-) -> RoleTemplate:
+@dataclass(frozen=True)
+class _Part:
+    """What an engine role is rendered from, beside its cache. `without_hybrid` says that the engine's hybrid KV cache manager is off."""
+
+    role: Role
+    mode: Mode
+    engine: Engine
+    argv: list[str]
+    sizes: Sizes
+    values: dict[str, t.Any]
+    without_hybrid: bool
+
+
+def _engine_role(part: _Part, use: Use | None, findings: Findings) -> RoleTemplate:
+    role, mode, values, sizes = part.role, part.mode, part.values, part.sizes
     gpus = _gpus(role, sizes)
+    more = added(use, values, gpus)
     derived = [_partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
-    kept, pasted = _without_derived(argv, derived, role, "the recipe sets it for every member", findings)
-    kept, connector = _connector(kept, mode, role, values, findings)
+    kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings)
+    kept, connector = connector_argument(kept, mode, role, values, more.connector, findings)
+    beside = cache_arguments(role, part.engine, kept, more, part.without_hybrid, findings)
     head = [_partial(a, values) for a in (role.command or mode.command)]
     _check_command(role.name, tuple(head), findings)
-    width = [] if sizes.written or (mode.connector is None and not mode.arguments) else engine.width_arguments(gpus)
+    width = (
+        [] if sizes.written or (mode.connector is None and not mode.arguments) else part.engine.width_arguments(gpus)
+    )
     kept = [_partial(a, values) for a in kept]
     return RoleTemplate(
         role=role.name,
-        argv=(*head, *connector, *width, *kept, *derived),
-        env=_environment(role, mode.environment_of(role.name), values, findings),
+        argv=(*head, *connector, *width, *beside, *kept, *derived),
+        env=_environment(role, {**more.environment, **mode.environment_of(role.name)}, values, findings),
         executable=values["executable"],
         image=role.image,
         pull=role.pull,
         secrets=role.secrets,
-        files=tuple(
-            {k: _partial(v, values) if isinstance(v, str) else v for k, v in f.items() if k != "roles"}
-            for f in mode.files
-            if role.name in f.get("roles", ENGINE_ROLES)
-        ),
+        files=files_of(role, mode, values, more, findings),
         mounts=_mounts(role, values),
         devices=role.devices,
         gpus=gpus,
         sizes=sizes,
         bands=tuple((band.name, band_width(band, sizes, gpus)) for band in mode.bands_of(role.name)),
         pasted=tuple(pasted),
+        cache=use,
+        host_ipc=bool(use and use.provider.host_ipc and not use.stands_down),
     )
 
 
@@ -395,59 +447,6 @@ def _same(written: Option, derived: Option) -> bool:
     return re.fullmatch(pattern + re.escape(derived.value[at:]), written.value) is not None
 
 
-def _connector(
-    argv: list[str], mode: Mode, role: Role, values: t.Mapping[str, t.Any], findings: Findings
-) -> tuple[list[str], list[str]]:
-    """The user's argv and the connector's argument: the mode's, or the user's own where one is written."""
-    if mode.connector is None:
-        return argv, []
-    text = _partial(placeholders.from_json(_without_none(mode.connector.by_role[role.name])), values)
-    arguments, flag = Arguments(argv), mode.connector.flag
-    derived = [f"{flag}={text}"]
-    dotted = [o for o in arguments.options if o.name.startswith(normal(flag) + ".")]
-    if dotted:
-        findings.error(
-            "malformed-connector",
-            f"{role.args_place}: {dotted[0].text} writes one key of {flag}; the engine would take it for the whole connector.",
-            f"Write the whole object: {flag}={{...}}.",
-            [role.name],
-        )
-    own = arguments.last([flag])
-    if own is None:
-        return argv, derived
-    # The engine reads every one of them, and uses the last.
-    every = [o for o in arguments.options if o.name == normal(flag)]
-    taken = {i for o in every for i in range(o.start, o.stop)}
-    rest = [token for i, token in enumerate(argv) if i not in taken]
-    given = read_json_object(own.value or "")
-    if given is None:
-        findings.error(
-            "malformed-connector",
-            f"{role.args_place}: the value of {own.flag} is not a JSON object: {_shorten(own.value or 'nothing')}",
-            'Write it as one entry, for example \'--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}\'.',
-            [role.name],
-        )
-        return rest, derived
-    if given == read_json_object(text):
-        return rest, derived
-    findings.warning(
-        "own-connector",
-        f"{role.args_place}: your {own.flag} stands in place of the recipe's; its environment and ports stay.",
-        "What your connector shares with the recipe's is checked; a connector of another family is not compared.",
-        [role.name],
-    )
-    others = taken - set(range(own.start, own.stop))
-    return [token for i, token in enumerate(argv) if i not in others], []
-
-
-def _without_none(value: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {k: v for k, v in value.items() if v is not None}
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 120 else text[:117] + "...")
-
-
 def _without_peer_flags(argv: list[str], recipe: RouterRecipe, membership: Membership, findings: Findings) -> list[str]:
     """Peer flags append, so one more would be a member that does not exist: refused in whichever policy."""
     flags = {
@@ -482,7 +481,8 @@ def _check_placeholders(roles: t.Mapping[str, RoleTemplate], findings: Findings)
                     try:
                         # What the spec decides is filled in: a name of that kind that is left has no value in this role.
                         plain = f"${{{name.partition(':')[0]}}}"
-                        placeholders.check(plain, bands, f"roles.{role.role}.{place}", ("member",))
+                        more = placeholders.OF_CACHE if role.service else ()
+                        placeholders.check(plain, bands, f"roles.{role.role}.{place}", ("member",), more)
                     except PdError as exc:
                         findings.error("unknown-placeholder", str(exc), "", [role.role])
 

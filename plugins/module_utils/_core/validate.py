@@ -11,11 +11,12 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from . import checks_engine, checks_hardware, checks_router, pairing, spec, template
+from . import checks_cache, checks_engine, checks_hardware, checks_router, pairing, spec, template
 from .arguments import Arguments
 from .engine import Engine
 from .finding import Findings
 from .known import NOTHING, Known
+from .kv_cache_use import filled
 from .mode import Mode
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
@@ -59,6 +60,8 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
         sides = pairing.check(group, rendered, findings, known)
         checks_engine.check(group, rendered, sides, known, findings)
         checks_router.check(group, rendered, sides, findings)
+        checks_cache.check(group, rendered, sides, known, findings)
+        group = filled(group, rendered.uses, mode)
     return Verdict(findings, group, rendered)
 
 
@@ -116,16 +119,6 @@ def _check_mode_rules(group: Group, mode: Mode, findings: Findings) -> None:
             f"kv_lease: {group.kv_lease} s is below {minimum} s, in which no queued request is renewed.",
             "Leave it out for the recipe's.",
         )
-    caches: list[tuple[str, t.Mapping[str, t.Any] | None, list[str]]] = [("kv_cache", group.kv_cache, [])]
-    caches += [(f"roles.{role.name}.kv_cache", role.kv_cache, [role.name]) for role in group.engine_roles]
-    for place, cache, roles in caches:
-        if cache and str(cache.get("provider")) not in mode.kv_cache_providers:
-            findings.error(
-                "kv-cache-not-offered",
-                f"{place}: mode {mode.name} does not compose with provider {cache.get('provider')!r}.",
-                f"Providers of this mode: {', '.join(mode.kv_cache_providers) or 'none yet'}.",
-                roles,
-            )
     if group.runtime == "docker":
         for role in group.roles.values():
             if not role.image and not (role.name == "router" and mode.router and mode.router.image):

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules of a KV cache beside the transfer: versions, sizes, hashes and pages, and what a group shares with others (semantics.md 6)."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from . import kv_size
+from .arguments import Arguments, read_integer
+from .finding import Findings
+from .known import Known
+from .kv_cache import told_size
+from .kv_cache_template import TOGGLE
+from .kv_cache_use import Use
+from .kv_compose import MULTI
+from .pairing_side import Side, children_of
+from .spec import ENGINE_ROLES, Group
+from .template import GroupTemplate
+from .version import below
+
+# Where the engine's hash of a block depends on it, two processes find each other's blocks only with one value of it.
+SEED = "PYTHONHASHSEED"
+# A store that holds fewer of the longest prompts evicts what it has just taken.
+PROMPTS = 3
+
+
+def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known: Known, findings: Findings) -> None:
+    uses = {name: use for name, use in template.uses.items() if not use.stands_down}
+    if not template.uses:
+        return
+    _check_services(template.uses, findings)
+    _check_sharing(group, template.uses, known, findings)
+    _check_seed(sides, uses, findings)
+    _check_hybrid_manager(template, sides, uses, findings)
+    _check_pages(template, sides, uses, findings)
+    for side in sides:
+        use = uses.get(side.role)
+        if use:
+            _check_versions(side, use, template.mode.name, findings)
+            _check_recurrent(side, use, findings)
+            _check_hardware(side, use, known, findings)
+            _check_capacity(template, side, use, findings)
+
+
+def _check_services(uses: t.Mapping[str, Use], findings: Findings) -> None:
+    """One pool for a group: what prefill puts into one is not found in another."""
+    named = {role: use.service_name for role, use in uses.items() if use.service_name}
+    if len(set(named.values())) > 1:
+        told = ", ".join(f"{role} {name}" for role, name in named.items())
+        findings.error(
+            "kv-cache-two-services",
+            f"kv_cache: the roles name two services: {told}. A group has one pool: what a role puts into one is not found in the other.",
+            "Name one service for both roles, or give one of them none.",
+            list(named),
+        )
+
+
+def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, findings: Findings) -> None:
+    """Another group on the same service, as far as the inventory and the hosts tell."""
+    for use in uses.values():
+        name = use.service_name
+        if not name or not use.provider.own_service:
+            continue
+        others = {str(g) for g in known.cache_users.get(name, ())}
+        for facts in known.hosts.values():
+            for member in _list(facts, "members"):
+                label = member.get("label") if isinstance(member, t.Mapping) else None
+                cache = label.get("cache") if isinstance(label, t.Mapping) else None
+                if isinstance(label, t.Mapping) and isinstance(cache, t.Mapping) and cache.get("service") == name:
+                    others.add(str(label.get("group")))
+        others -= {group.name}
+        if others:
+            findings.warning(
+                "kv-cache-shared",
+                f"kv_cache.service: {name} is used by group {', '.join(sorted(others))} as well as by {group.name}:"
+                f" {use.provider.own_service}.",
+                "Give each group a service of its own, or size it for both.",
+            )
+            return
+
+
+def _list(facts: t.Any, key: str) -> list[t.Any]:
+    found = facts.get(key) if isinstance(facts, t.Mapping) else None
+    return list(found) if isinstance(found, (list, tuple)) else []
+
+
+def _check_seed(sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings) -> None:
+    """A provider that sets the seed needs it to be one value in all processes."""
+    needing = [role for role, use in uses.items() if SEED in use.recipe.environment]
+    if not needing:
+        return
+    values = {side.role: side.variable(SEED) for side in sides}
+    bad = {role: value for role, value in values.items() if role in needing and (value is None or not value.isdigit())}
+    told = ", ".join(f"{role} {value or 'none'}" for role, value in values.items())
+    hint = f"Leave {SEED} out: the recipe sets it to 0 for all members."
+    if len({values[role] for role in needing}) > 1 or len(set(values.values())) > 1:
+        findings.error(
+            "kv-cache-hash-seed",
+            f"{SEED} differs: {told}: the roles name the same blocks differently, and nothing is ever found in the cache.",
+            hint,
+            ENGINE_ROLES,
+        )
+    elif bad:
+        findings.error(
+            "kv-cache-hash-seed",
+            f"{SEED}: {told}: every process names blocks differently, and nothing that another has stored is ever found.",
+            hint,
+            needing,
+        )
+
+
+def _check_hybrid_manager(
+    template: GroupTemplate, sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings
+) -> None:
+    """A user's explicit opposite of what the cache's connector allows: the engine does not start, or the pair's hashes differ."""
+    off = next((use for use in uses.values() if use.provider.hybrid_manager == "off"), None)
+    if off is None and template.choices.get("hybrid_manager", {}).get("off"):
+        off = next((use for use in uses.values() if use.provider.hybrid_manager == "recurrent"), None)
+    for side in sides if off else ():
+        if off and side.toggle(TOGGLE):
+            on_flag, off_flag, _default = side.engine.toggles[TOGGLE]
+            findings.error(
+                "kv-cache-hybrid-manager",
+                f"roles.{side.role}.args: --{on_flag} is written, and the connector of {off.provider.name} ({off.role}) does not go with"
+                " the hybrid KV cache manager. It must be off on both roles, since what they compare at the first request covers it.",
+                f"Remove it; --{off_flag} is added to both roles.",
+                [side.role],
+            )
+
+
+def _check_pages(
+    template: GroupTemplate, sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings
+) -> None:
+    """A chunk size that a cache turns into the engine's block size, on one side of the pair alone."""
+    for side, peer in (sides, sides[::-1]):
+        use = uses.get(side.role)
+        names = {n.replace("_", "-") for n in side.engine.spellings.get("block_size", ())}
+        mine = [a for a in (use.recipe.arguments if use else ()) if a.lstrip("-").partition("=")[0] in names]
+        size = side.value("block_size")
+        if (
+            use is None
+            or not mine
+            or size is None
+            or "chunk" not in use.options
+            or peer.value("block_size") is not None
+        ):
+            continue
+        findings.error(
+            "kv-cache-page-size",
+            f"{side.role} has pages of {size} tokens (kv_cache.options.chunk {use.options['chunk']} of {use.provider.name}), {peer.role}"
+            f" does not write {peer.flag('block_size')}: the engine refuses a pair of different pages at the first request.",
+            f"Write {peer.flag('block_size')}={size} for {peer.role}, give it the cache as well, or leave the chunk out.",
+            ENGINE_ROLES,
+        )
+
+
+def _check_versions(side: Side, use: Use, mode: str, findings: Findings) -> None:
+    """Advice alone, and none for images: what is in one is its builder's to know."""
+    if not side.spec.version or side.spec.image:
+        return
+    for known_versions, note in (
+        (use.recipe.known_versions, use.recipe.versions_note),
+        (use.provider.known_versions, ""),
+    ):
+        if known_versions and below(side.spec.version, known_versions):
+            findings.warning(
+                "version-below-floor",
+                f"roles.{side.role}.version: {side.spec.version} is older than what {use.provider.name} in mode {mode} is known to work"
+                f" with ({known_versions})" + (f": {note}." if note else "."),
+                "Newer is safer; this is advice, not a limit.",
+                [side.role],
+            )
+            return
+
+
+def _check_recurrent(side: Side, use: Use, findings: Findings) -> None:
+    """Models with recurrent layers; silent where the config.json cannot be read."""
+    if side.config is None or not side.config.recurrent:
+        return
+    if use.provider.recurrent_refused:
+        findings.error(
+            "kv-cache-recurrent",
+            f"{side.role}: {use.provider.name} does not go with a model that has recurrent layers: {use.provider.recurrent_refused}.",
+            "Take another provider, or none.",
+            [side.role],
+        )
+    elif use.provider.recurrent_advice:
+        findings.warning(
+            "kv-cache-recurrent",
+            f"{side.role}: the model has recurrent layers: {use.provider.recurrent_advice}.",
+            "See docs/caches.md.",
+            [side.role],
+        )
+
+
+def _check_hardware(side: Side, use: Use, known: Known, findings: Findings) -> None:
+    models = {str(g["model"]) for gpus in known.gpus_of(side.spec).values() for g in gpus if g.get("model")}
+    for name, why in use.provider.not_on.items():
+        found = sorted(model for model in models if name.lower() in model.lower())
+        if found:
+            findings.error(
+                "kv-cache-hardware",
+                f"{side.role}: {use.provider.name} does not run on {', '.join(found)}: {why}.",
+                "Take another provider, or none.",
+                [side.role],
+            )
+
+
+def _check_capacity(template: GroupTemplate, side: Side, use: Use, findings: Findings) -> None:
+    """What the cache holds, compared with the KV cache of the longest prompts."""
+    capacity = use.provider.capacity
+    size = use.options.get(capacity.get("option", ""))
+    told = side.settled("context_length")
+    tokens = read_integer(told, side.engine.units) if told else None
+    per_token = kv_size.of_token(side.config, side.value("kv_cache_dtype"), side.sizes.tensor) if side.config else None
+    if not size or not tokens or not per_token:
+        return
+    ranks = side.sizes.tensor * side.sizes.pipeline * side.sizes.data if capacity.get("each") == "gpu" else 1
+    holds, prompt = size * ranks, per_token * tokens
+    if holds < prompt * PROMPTS:
+        findings.warning(
+            "kv-cache-too-small",
+            f"{side.role}: kv_cache.options.{capacity['option']} {told_size(size)}"
+            + (f" x {ranks} ranks" if ranks > 1 else "")
+            + f" is {holds / prompt:.1f} times the KV cache of one prompt of {tokens} tokens ({told_size(prompt)} by the model's"
+            " config.json): what is stored is evicted before it is used, or does not fit.",
+            f"Give it {told_size(prompt * PROMPTS / ranks)} or more.",
+            [side.role],
+        )
+
+
+# -- the members of a plan -------------------------------------------------------------------------------------------------------------
+
+
+def check_members(members: t.Sequence[t.Mapping[str, t.Any]], template: GroupTemplate, findings: Findings) -> None:
+    """Names that must be unique among the members of a host: an IPC name that two share answers one for the other."""
+    unique = {key for use in template.uses.values() for key in use.provider.unique_per_host}
+    connector = template.mode.connector
+    seen: dict[tuple[str, str, str], list[t.Mapping[str, t.Any]]] = {}
+    for member in members if unique and connector else ():
+        for part in member.get("parts") or ():
+            value = Arguments(part.get("argv") or ()).value([connector.flag]) if connector else None
+            for key, number in _named(value, unique):
+                seen.setdefault((str(part.get("host")), key, number), []).append(member)
+    for (host, key, number), holders in seen.items():
+        if len(holders) > 1:
+            findings.error(
+                "kv-cache-name-taken",
+                f"{host}: {', '.join(str(m['id']) for m in holders)} have {key} {number} in common: it names an IPC socket in /tmp,"
+                " and one would answer for the other.",
+                f"Leave {key} out for the recipe's, or write ${{port}} there, which is each member's own.",
+                sorted({str(m["role"]) for m in holders}),
+                host,
+            )
+
+
+def _named(connector: str | None, keys: t.Collection[str]) -> t.Iterator[tuple[str, str]]:
+    """(key, value) of these keys in a connector's extra configuration, its children's included."""
+    try:
+        whole = json.loads(connector or "")
+    except ValueError:
+        return
+    if not isinstance(whole, t.Mapping):
+        return
+    for child in children_of(whole) if whole.get("kv_connector") == MULTI else [whole]:
+        extra = child.get("kv_connector_extra_config")
+        for key in keys:
+            if isinstance(extra, t.Mapping) and extra.get(key) is not None:
+                yield key, str(extra[key])
