@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VENV := $(CURDIR)/.build/venv
-STAGES := lint unit integration e2e floor
+STAGES := lint unit integration faults-telling e2e floor
 # What a recipe below calls by name is the clone's own.
 with = PATH="$(VENV)/$(1)/bin:$$PATH"
 
@@ -25,6 +25,10 @@ env-run env-tools env-floor: env-%:
 env-parsers: ## Make what tests read command lines with: both routers, and SGLang's source
 	@tests/env/parsers.sh
 
+.PHONY: env-caches
+env-caches: ## Make the cache services that tests deploy: LMCache's server, and Mooncake's master with its client
+	@tests/env/caches.sh
+
 demo-env: env-run
 	@$(call with,run) examples/demo/setup.sh
 
@@ -35,7 +39,7 @@ demo: demo-env ## Deploy a real 1P1D group on this machine, ask it something, an
 demo-down: env-run ## Remove what `make demo` deployed
 	@$(call with,run) examples/demo/run.sh down
 
-.PHONY: test test-lint test-unit test-integration test-e2e test-floor test-faults
+.PHONY: test test-lint test-unit test-integration test-faults-telling test-e2e test-floor test-faults
 test: env-tools ## Run all stages, the quick ones first, and count their tests in one line
 	@$(VENV)/tools/bin/python tests/env/stages.py $(STAGES)
 
@@ -47,7 +51,11 @@ test-unit: env-tools ## Test the rules and the plugins, nothing else running
 
 test-integration: env-tools demo-env ## Test playbooks and modules with real processes, no engine
 	@tests/env/parsers.sh || echo "tests that need what is missing are skipped" >&2
+	@tests/env/caches.sh || echo "tests that need what is missing are skipped" >&2
 	@tests/env/pytest.sh integration tools tests/integration -m "not faults" -n 2 --dist loadfile $(ARGS)
+
+test-faults-telling: env-tools ## Carry out the most telling rows of the fault table
+	@tests/env/pytest.sh faults-telling tools tests/faults -m telling -n 2 --dist loadgroup $(ARGS)
 
 test-e2e: env-tools demo-env ## Test with a real engine and a real router
 	@tests/env/pytest.sh e2e tools tests/e2e -m "not faults" $(ARGS)
@@ -56,7 +64,7 @@ test-floor: env-floor ## Test on the oldest Ansible that the collection promises
 	@tests/env/pytest.sh floor floor tests/unit tests/integration -m "not faults and (floor or not integration)" $(ARGS)
 
 test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long; not part of `make test`)
-	@tests/env/pytest.sh faults tools tests/ -m faults $(ARGS)
+	@tests/env/pytest.sh faults tools tests/ -m faults -n 2 --dist loadgroup $(ARGS)
 
 .PHONY: molecule
 molecule: env-tools ## Run the scenarios of molecule/ on hosts of this machine (SCENARIO=systemd for one; needs root)

@@ -29,7 +29,7 @@ Check = t.Callable[[str, str], bool]
 
 @dataclass
 class Report:
-    """What was seen. Times are time.monotonic(); `good` are (sent, answered) of right answers, `bad` (sent, answered, why) of all others."""
+    """What was seen. `good` are (sent, answered) of right answers, `bad` (sent, answered, why) of all others, in time.monotonic()."""
 
     good: list[tuple[float, float]] = field(default_factory=list)
     bad: list[tuple[float, float, str]] = field(default_factory=list)

@@ -168,6 +168,10 @@ class ActionModule(PdAction):
             self._display.display("\n".join(d["prepared"] for d in result["diff"]).rstrip())
         else:
             self._display.display(core_plan.summary(result["plan"]))
+            # A peer may be none of the group's: whoever registered it by hand is to know that it goes.
+            for step in result["plan"]["steps"]:
+                if step["phase"] == "leave" and step["do"] == "deregister":
+                    self._display.display(f"  {step['why']}")
         notes = [f for f in result["findings"] if f["severity"] != "error"]
         if notes and self._display.verbosity:
             self._display.display(as_text(notes))

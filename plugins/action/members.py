@@ -6,20 +6,29 @@
 from __future__ import annotations
 
 import getpass
+import os
+import re
 import socket
+import time
 import typing as t
 
+from ansible import constants
+from ansible.errors import AnsibleConnectionFailure
+
+from ..module_utils._core import router_step
 from ..module_utils._core.cache_service import ROLE
 from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
-from ..plugin_utils.waiting import wait_for_members
+from ..plugin_utils.waiting import asked, wait_for_members
 
-PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "lock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
 LOCK_TTL = 300
+# A host's own lock is waited for up to a minute, and a connection may have to be made.
+FIRST_LOCK_WAIT = 180.0
 
 
 class ActionModule(PdAction):
@@ -38,6 +47,8 @@ class ActionModule(PdAction):
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
+        "early": {"type": "bool", "default": False},
+        "waited": {"type": "str"},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -46,17 +57,19 @@ class ActionModule(PdAction):
         part = slice_of(plan, host, self.args["undo"])
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
-        result = self._module("members", self._arguments(plan, part, phase))
+        refusal = self._in_order(plan, host, part, phase)
+        if refusal:
+            return refusal
+        held = self._prepare_router(plan, part) if phase == "router" else ""
+        if held:
+            return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
+        arguments = self._arguments(plan, part, phase)
+        if phase == "router":
+            arguments |= self._service(plan, part)
+        result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
-            self._after_router(plan, host, result)
-        result.setdefault("ok", not result.get("failed"))
-        # The host did nothing at all: a lock, or a plan that is out of date.
-        result["refused"] = bool(result.get("failed") and not result.get("failed_members") and phase == "start")
-        if not self.args["strict"] and result.get("failed"):
-            result |= {"failed": False, "ok": False}
-            # A failure that is data is told by the verdict, once: the exception would be printed here as well.
-            result.pop("exception", None)
-        return result
+            self._after_router(plan, arguments, result)
+        return self._told(result, phase)
 
     def _arguments(self, plan: dict[str, t.Any], part: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
         return {
@@ -64,48 +77,141 @@ class ActionModule(PdAction):
             "phase": phase,
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
             **self.runtime_options(),
-            "holder": holder(),
+            "holder": holder(float(plan.get("hold") or 0)),
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
         }
+
+    def _in_order(
+        self, plan: dict[str, t.Any], host: str, part: dict[str, t.Any], phase: str
+    ) -> dict[str, t.Any] | None:
+        """Take the group's lock on its first host before any other one is touched. Two runs that take the locks of all hosts at once could
+        each get half. Returns the refusal of this host, None when it may go on."""
+        order = sorted(plan["hosts"])
+        first = phase == "lock" or (phase == "start" and not takes_away(plan))
+        if self._task.check_mode or self.args["undo"] or len(order) == 1 or not first:
+            return None
+        notes = FirstLock(f"{plan['group']}-{plan['generation']}-{phase}-{self._task._uuid}")
+        if host != order[0]:
+            return self._wait_for_first(notes, order[0], phase) if self._is_before(order[0], host) else None
+        try:
+            result = self._module("members", self._arguments(plan, part, "lock"))
+        except AnsibleConnectionFailure as exc:
+            notes.write(f"{host} did not answer: {exc}")
+            raise
+        notes.write(str(result.get("msg") or "it gave no reason") if result.get("failed") else "")
+        if not result.get("failed") and phase == "start":
+            return None
+        return self._told(result, phase)
+
+    def _is_before(self, first: str, host: str) -> bool:
+        """Whether Ansible has begun the first host's part by now. In a play whose hosts are not in sorted order it may not have, and never
+        would as long as this one waits for it."""
+        order = list(self.task_vars.get("ansible_play_hosts_all") or ())
+        active = self.task_vars.get("ansible_play_hosts") or ()
+        return first in active and first in order and host in order and order.index(first) < order.index(host)
+
+    def _wait_for_first(self, notes: FirstLock, first: str, phase: str) -> dict[str, t.Any] | None:
+        said = notes.wait()
+        if said == "":
+            return None
+        why = "it took too long" if said is None else f"it said: {said}"
+        text = f"the group's lock is taken on {first} first, and was not: nothing was done here"
+        # The reason is told once, by the first host.
+        return self._told({"failed": True, "msg": text if said else f"{text} ({why})", "phase": phase}, phase)
+
+    def _told(self, result: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
+        """A result as the caller gets it."""
+        result.setdefault("ok", not result.get("failed"))
+        # The host did nothing at all: a lock, or a plan that is out of date.
+        refused = phase in ("start", "lock") and result.get("failed") and not result.get("failed_members")
+        result["refused"] = bool(refused)
+        if not self.args["strict"] and result.get("failed"):
+            result |= {"failed": False, "ok": False}
+            # A failure that is data is told by the verdict, once: the exception would be printed here as well.
+            result.pop("exception", None)
+        return result
 
     def _module(self, name: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Run a module of the collection on the host. What it was called with is not repeated in the result: it is long."""
         given = {key: value for key, value in arguments.items() if value is not None}
         result = self._execute_module(module_name=f"inferops.pd.{name}", module_args=given, task_vars=self.task_vars)
         result.pop("invocation", None)
+        if result.get("failed") and not result.get("msg"):
+            # A module that fell over, or was killed: its last words, without the traceback above them.
+            said = str(
+                result.get("module_stderr") or result.get("module_stdout") or result.get("exception") or ""
+            ).split("\n")
+            last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
+            result["msg"] = f"module {name} did not end as it should: {last}"
         return t.cast("dict[str, t.Any]", result)
 
-    def _after_router(self, plan: dict[str, t.Any], host: str, result: dict[str, t.Any]) -> None:
-        """The rest of the router's phase: it answers, and under dynamic membership it knows its peers."""
-        router = plan["router"]["member"]
-        fresh = router["id"] in plan["hosts"][host]["create"]
-        if self._task.check_mode and fresh:
-            return
-        if fresh:
-            waited = wait_for_members(self, plan, "router", self.runtime_options())
-            result["waited"] = waited
-            if waited.get("not_ready"):
-                result |= {"failed": True, "msg": router_msg(router["id"], waited["members"].get(router["id"]) or {})}
-                return
-        policy = plan["router"]["policy"]
-        if policy == "manual" or (self._task.check_mode and policy != "dynamic"):
-            return
+    def _prepare_router(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> str:
+        """Fit the slice to what is known by now: which peers are ready, and so whether a router that has them on its command line is
+        replaced, and with which. Returns why it is not, when that has been decided only now."""
+        router, here = plan["router"], next(iter(part["hosts"].values()))
+        name = router["member"]["id"]
+        if router["policy"] != "restart" or name not in here["create"]:
+            return ""
+        if not self.args["early"] and not router["late"]:
+            here["create"] = [one for one in here["create"] if one != name]
+            return ""
+        if self._task.check_mode:
+            return ""
+        held = "" if self.args["early"] else router_step.held_back(plan, self.args["ready"])
+        if not held:
+            made = router_step.with_peers(plan, self.args["ready"], self._starts())
+            part["members"] = [made if m["id"] == name else m for m in part["members"]]
+        return held
+
+    def _starts(self) -> dict[str, dict[str, t.Any]]:
+        """What the wait saw of each member's start."""
+        found: dict[str, dict[str, t.Any]] = {}
+        for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
+            for name, seen in (result.get("members") or {}).items():
+                found[name] = router_step.started(seen)
+        return found
+
+    def _service(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
+        router, policy = plan["router"]["member"], plan["router"]["policy"]
+        host, here = next(iter(part["hosts"].items()))
+        fresh = router["id"] in here["create"]
+        check = self._task.check_mode
+        # A router that has its peers on its command line, and is left as it is, may have others than those that are ready by now.
+        registered = policy == "dynamic" or (policy == "restart" and fresh)
+        registered = registered and not (check and (fresh or policy != "dynamic"))
         wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
-        peers = self._module(
-            "router_peers",
-            {
-                "url": router["url"],
-                "dialect": plan["router"]["dialect"],
-                "model": plan["router"]["model"],
-                "peers": wanted,
-                # A router with its peers on its command line is only read.
-                "manage": policy == "dynamic",
-            },
-        )
-        result["peers"] = peers
+        peers = {
+            "url": router["url"],
+            "dialect": plan["router"]["dialect"],
+            "model": plan["router"]["model"],
+            "peers": wanted,
+            # A router with its peers on its command line is only read.
+            "manage": policy == "dynamic",
+        }
+        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+
+    def _after_router(self, plan: dict[str, t.Any], order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
+        """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""
+        name = plan["router"]["member"]["id"]
+        if order["router"] and not self._task.check_mode:
+            seen = (result.get("waited") or {}).get("members", {}).get(name) or {}
+            if seen.get("state") == "ready":
+                host = self.task_vars["inventory_hostname"]
+                self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
+            else:
+                waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder())
+                result["waited"] = waited
+                if waited.get("not_ready"):
+                    result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
+                    return
+                if order["peers"]:
+                    result["peers"] = self._module("router_peers", order["peers"])
+        peers = result.get("peers") or {}
         result["changed"] = bool(result.get("changed") or peers.get("changed"))
+        result["warnings"] = [*(result.get("warnings") or ()), *(peers.pop("warnings", None) or ())]
         if peers.get("failed"):
             result |= {"failed": True, "msg": peers.get("msg", "the router did not take its peers")}
 
@@ -129,10 +235,12 @@ class ActionModule(PdAction):
         return {"roles": {ROLE: _caches.merged(self).get(plan["group"]) or {}}}
 
 
-def holder() -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook."""
+def holder(longest: float = 0) -> dict[str, t.Any]:
+    """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook. `longest`
+    is for how many seconds at most one phase keeps a host busy: another host's lock must outlive it."""
     run = lock.process()
-    return {"who": f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}", "ttl": LOCK_TTL, "process": run}
+    who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
+    return {"who": who, "ttl": LOCK_TTL + longest, "process": run}
 
 
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
@@ -161,6 +269,38 @@ def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str,
         "hosts": {host: here},
         "steps": [s for s in plan["steps"] if s["host"] in (host, None)],
     }
+
+
+def takes_away(plan: t.Mapping[str, t.Any]) -> bool:
+    """Whether a run of the plan begins by taking something out of service: then the lock has a task of its own, before that."""
+    return any(step["phase"] in ("leave", "router_stop", "stop") for step in plan["steps"])
+
+
+class FirstLock:
+    """What the worker of the first host tells those of the others, in the temporary folder that they share: the empty text when it has the
+    lock, else why not."""
+
+    def __init__(self, name: str, clock: t.Callable[[], float] = time.monotonic, pause: float = 0.1) -> None:
+        folder = vars(constants)["DEFAULT_LOCAL_TMP"]
+        self.path = os.path.join(folder, re.sub(r"[^\w.-]", "_", f"pd-lock-{name}"))
+        self.clock, self.pause = clock, pause
+
+    def write(self, text: str) -> None:
+        temporary = self.path + ".new"
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.rename(temporary, self.path)
+
+    def wait(self, seconds: float = FIRST_LOCK_WAIT) -> str | None:
+        """What the first host's worker has written; None when that took too long."""
+        end = self.clock() + seconds
+        while self.clock() < end:
+            try:
+                with open(self.path, encoding="utf-8") as stream:
+                    return stream.read()
+            except FileNotFoundError:
+                time.sleep(self.pause)
+        return None
 
 
 def concerns(part: dict[str, t.Any], phase: str) -> bool:

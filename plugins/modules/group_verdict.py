@@ -30,10 +30,11 @@ options:
   phase:
     description:
       - V(start), after the engines were started and waited for. Good means that the router may start.
+      - V(router_stop), after the router was stopped. Good means that it is gone and every host answers, so that engines may stop.
       - V(stop), after members were stopped. Good means that each is seen to be gone, so that members may start.
       - V(final), at the end. Good means that the group serves, its router has its peers, and the proof was good.
     type: str
-    choices: [start, stop, final]
+    choices: [start, router_stop, stop, final]
     required: true
   register:
     description:

@@ -38,15 +38,16 @@ options:
   phase:
     description:
       - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
+      - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one.
       - V(router_stop) removes the router where the plan does not keep it.
-      - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first.
+      - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first, marked as draining.
       - V(start) creates prefill and decode members, or the instances of a cache service; one that is there but down is replaced.
       - V(router) creates or replaces the router.
       - V(endpoint) writes the group's record and releases the lock.
       - V(forget) deletes what is left of the group on the host.
     type: str
     required: true
-    choices: [prepare, router_stop, stop, start, router, endpoint, forget]
+    choices: [prepare, lock, router_stop, stop, start, router, endpoint, forget]
   secrets:
     description:
       - Values of secret environment variables. They are written to a file that only the member's user can read, nowhere else.
@@ -80,6 +81,21 @@ options:
     type: list
     elements: str
     default: []
+  early:
+    description: With O(phase=router), whether this is before members stop and start. For the action plugin.
+    type: bool
+    default: false
+  waited:
+    description: The name that the results of M(inferops.pd.members_wait) are registered under. For the action plugin.
+    type: str
+  router:
+    description: The router that is waited for after it was started. Only with O(phase=router). For the action plugin.
+    type: list
+    elements: dict
+    default: []
+  peers:
+    description: What is registered with the router once it answers, as options of M(inferops.pd.router_peers). For the action plugin.
+    type: dict
   supervisord:
     description:
       - The path of C(supervisord), the host variable C(pd_supervisord).
@@ -160,6 +176,8 @@ ok:
   type: bool
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.errors import PdError
@@ -181,6 +199,10 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "ready": {"type": "list", "elements": "str", "default": []},
+        "early": {"type": "bool", "default": False},
+        "waited": {"type": "str"},
+        "router": {"type": "list", "elements": "dict", "default": []},
+        "peers": {"type": "dict"},
         "supervisord": {"type": "path"},
         "docker_host": {"type": "str"},
         "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
@@ -203,6 +225,16 @@ def order_of(module: AnsibleModule) -> Order:
     )
 
 
+def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
+    """See a router through to its first request. The other phases need nothing of what looks at members."""
+    from ..module_utils._host.service import bring_into_service
+
+    given = module.params
+    how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", "supervisor")}
+    how |= {name: given[name] for name in ("supervisord", "docker_host")}
+    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode)
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     plan, phase = module.params["plan"], module.params["phase"]
@@ -217,8 +249,14 @@ def main() -> None:
         )
         work = Work(order_of(module), state, chosen)
         result = work.run()
+        if phase == "router" and not result["failed_members"]:
+            result |= serve(module, state)
     except PdError as exc:
         module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)
+    except OSError as exc:
+        # Whatever else the host's system refuses: its words, and no traceback.
+        what = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
+        module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {what}", changed=False)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed_members"] and module.params["strict"]:

@@ -155,13 +155,9 @@ msg:
   type: str
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._routers import dialect
-from ..module_utils._routers.reconcile import Outcome, Reconciler, Wanted
+from ..module_utils._routers.registration import register
 
 PEER = {
     "member": {"type": "str"},
@@ -171,46 +167,6 @@ PEER = {
     "address": {"type": "str"},
     "port": {"type": "int"},
 }
-
-
-def describe(outcome: Outcome, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    """The result. It fails when the registry does not hold in the end what it must."""
-    problems = [] if check else list(outcome.refusals)
-    if outcome.missing and not check:
-        problems.append(f"the router at {params['url']} did not admit {', '.join(outcome.missing)}")
-    if outcome.stale and params["only_remove"] and not check:
-        problems.append(f"the router at {params['url']} still has {', '.join(outcome.stale)}")
-    told = [f"{len(urls)} {word}" for urls, word in ((outcome.added, "added"), (outcome.removed, "removed")) if urls]
-    summary = f"{len(outcome.confirmed)} of {len(params['peers'])} members confirmed by the router's list"
-    failed = not check and bool(outcome.missing or (outcome.stale and params["only_remove"]))
-    hint = " Read its own list (GET /workers) and its log; deploy again repeats this."
-    return {
-        "changed": outcome.changed,
-        "failed": failed,
-        "added": outcome.added,
-        "removed": outcome.removed,
-        "confirmed": outcome.confirmed,
-        "missing": outcome.missing,
-        "stale": outcome.stale,
-        "unhealthy": outcome.unhealthy,
-        "msg": "; ".join(problems) + "." + hint if failed else ", ".join([*told, summary]),
-        "warnings": [] if failed else problems,
-        "diff": {
-            "before": _lines(outcome.before),
-            "after": _lines(outcome.after) if not check else _planned(outcome, params),
-        },
-    }
-
-
-def _lines(peers: t.Iterable[t.Mapping[str, t.Any]]) -> str:
-    return "".join(sorted(f"{p['worker_type']} {p['url']}\n" for p in peers))
-
-
-def _planned(outcome: Outcome, params: t.Mapping[str, t.Any]) -> str:
-    roles = {p["url"]: p["role"] for p in params["peers"]}
-    kept = [p for p in outcome.before if p["url"] not in outcome.removed]
-    added = [{"worker_type": roles[url], "url": url} for url in outcome.added]
-    return _lines([*kept, *added])
 
 
 def main() -> None:
@@ -229,14 +185,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    fields = ("url", "model", "peers", "remove", "only_remove", "exclusive", "manage", "settle")
-    wanted = Wanted(**{name: module.params[name] for name in fields})
-    try:
-        outcome = Reconciler(dialect(module.params["dialect"]), wanted, module.params["timeout"]).run(module.check_mode)
-    except PdError as exc:
-        module.fail_json(msg=f"Registering members with the router at {wanted.url}: {exc}")
-    result = describe(outcome, module.params, module.check_mode)
-    for warning in result.pop("warnings"):
+    result = register(module.params, module.check_mode)
+    for warning in result.pop("warnings", []):
         module.warn(warning)
     if result.pop("failed"):
         module.fail_json(**result)

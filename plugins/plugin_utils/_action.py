@@ -50,9 +50,22 @@ class PdAction(ActionBase):
         try:
             result = self.act()
         except PdError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
+            raise AnsibleActionFail(str(exc) + self._untouched()) from exc
+        except AnsibleActionFail as exc:
+            rest = self._untouched()
+            if not rest:
+                raise
+            raise AnsibleActionFail(f"{exc.message}{rest}", result=exc.result) from None
         result.setdefault("changed", False)
+        if result.get("failed") and result.get("msg"):
+            result["msg"] = str(result["msg"]) + self._untouched()
         return result
+
+    def _untouched(self) -> str:
+        """The groups that come after this one in a run that ends here."""
+        names, name = names_list(self.variable("group_all", [])), self.variable("group_name")
+        rest = names[names.index(name) + 1 :] if name in names else []
+        return f"\nNot touched by this run, which ends here: {', '.join(rest)}." if rest else ""
 
     def act(self) -> dict[str, t.Any]:
         raise NotImplementedError

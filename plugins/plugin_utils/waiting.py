@@ -28,6 +28,8 @@ LOST_PAUSE = 5.0
 TEXT = 160
 # A member that logs nothing new is told of again after this long: a person who waits sees that the run lives.
 SAY_EVERY = 30.0
+# The router's start and its peers, and the proof.
+AFTER_WAIT = 300.0
 
 Result = dict[str, t.Any]
 
@@ -197,7 +199,7 @@ def wait_for_members(
     }
 
     def call(members: list[dict[str, t.Any]], seconds: int, memory: dict[str, t.Any]) -> Result:
-        wanted = [{"id": m["id"], "role": m["role"], "probe": m["probe"], "label": _label(m, host)} for m in members]
+        wanted = [asked(m, host) for m in members]
         given = {key: value for key, value in fixed.items() if value is not None}
         arguments = {**given, "members": wanted, "slice": seconds, "memory": memory}
         return _patiently(lambda: _execute(action, arguments, variables), host, say)
@@ -215,7 +217,16 @@ def wait_for_members(
         "all" if give_up == "first" else str(plan.get("readiness") or "any_per_role"),
         slice_,
     )
-    return waiter.run()
+    found = waiter.run()
+    others = any(p["host"] != host for m in everyone for p in m["parts"])
+    if fixed["holder"] and others and host == min(plan["hosts"]):
+        # Others may wait on, and what follows them takes a while: the lock that every run takes first must not run out meanwhile.
+        left = max(0.0, waiter.limit - found["elapsed"]) + AFTER_WAIT
+        longer = {**fixed["holder"], "ttl": float(fixed["holder"].get("ttl") or 0) + left}
+        with contextlib.suppress(AnsibleConnectionFailure):
+            given = {key: value for key, value in fixed.items() if value is not None}
+            _execute(action, {**given, "holder": longer, "members": [], "slice": 1, "memory": {}}, variables)
+    return found
 
 
 def _execute(action: ActionBase, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> Result:
@@ -234,9 +245,12 @@ def _patiently(call: t.Callable[[], Result], host: str, say: t.Callable[[str], N
     return {}
 
 
-def _label(member: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+def asked(member: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+    """What the module needs of a member of the plan, to look at it on that host."""
     part = next(p for p in member["parts"] if p["host"] == host)
-    return {k: part["labels"].get(k) for k in ("group", "member", "address", "kv_address", "dialect", "backend")}
+    keys = ("group", "member", "address", "kv_address", "dialect", "backend")
+    label = {k: part["labels"].get(k) for k in keys}
+    return {"id": member["id"], "role": member["role"], "probe": member["probe"], "label": label}
 
 
 def _notes_path(action: ActionBase, plan: t.Mapping[str, t.Any], phase: str) -> str:

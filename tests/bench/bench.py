@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import builders
+import life
 from integration.conftest import Life, free_block, spec
 from support import ROOT, playbook_command
 
@@ -178,15 +179,22 @@ def readiness(folder: Path, model: Path) -> None:
 
 def main() -> None:
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
-    plans()
-    validations()
+    wanted = sys.argv[1:] or ["core", "runs", "life"]
+    if "core" in wanted:
+        plans()
+        validations()
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as name:
         folder = Path(name)
         model = folder / "model"
         model.mkdir()
         (model / "config.json").write_text('{"model_type": "standin"}')
-        counts(folder, model)
-        readiness(folder, model)
+        if "runs" in wanted:
+            counts(folder, model)
+            readiness(folder, model)
+        if "life" in wanted:
+            table(*life.restarts(folder, model))
+            table(*life.scales(folder, model))
+    print(f"\nload at the end {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

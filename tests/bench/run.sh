@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `make bench`: prints tables and judges nothing. ENGINE=1 measures a real group as well; it needs `make demo-env`.
+# `make bench`: prints tables and judges nothing. Words choose: core, runs, life (what clients see of a scale and of a restart).
+# ENGINE=1 measures a real group as well; it needs `make demo-env`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export ANSIBLE_CONFIG=$PWD/ansible.cfg PYTHONPATH=$PWD/.build/collections:$PWD/tests

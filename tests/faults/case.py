@@ -43,16 +43,23 @@ class Case(Life):
     fault: Fault
 
     def prepare(self, fault: Fault) -> None:
+        """Make it ready for a row; one that another row has left is as new."""
         self.fault = fault
-        self.meeting = self.folder / "meeting"
+        self.meeting = self.folder / f"meeting-{fault.name}"
         self.meeting.mkdir()
         self.cause = self.folder / "cause"
         self.runs: list[Background] = []
-        self.outputs: list[str] = []
+        self.written = self.told()
         self.before: dict[str, int] = {}
         # What a row's functions keep from one to the other.
         self.keep: dict[str, t.Any] = {}
         self.undo: list[t.Callable[[], t.Any]] = []
+
+    def told(self) -> str:
+        """The inventory, but for what `edit` changes."""
+        engine = {**self.group["engine"], "args": []}
+        groups = {**self.groups, "g": {**self.group, "engine": engine}}
+        return json.dumps([groups, self.hosts], sort_keys=True)
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------
 
@@ -78,7 +85,7 @@ class Case(Life):
             "PD_FAULTS": str(self.meeting),
             "PD_FAULT_POINT": point,
         }
-        out = self.folder / f"run-{len(self.runs)}-{play.book}.out"
+        out = self.meeting / f"run-{len(self.runs)}-{play.book}.out"
         with out.open("w") as stream:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, text=True, start_new_session=True,
@@ -118,6 +125,10 @@ class Case(Life):
     def state_of(self, host: str) -> Path:
         return Path(self.hosts[host].get("pd_state_dir", self.state))
 
+    def records(self) -> list[dict[str, t.Any]]:
+        """What each host has written of the group."""
+        return [json.loads(file.read_text()) for state in self.states for file in state.glob("groups/g/record.json")]
+
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def running(self) -> dict[str, int]:
@@ -125,12 +136,19 @@ class Case(Life):
         return self.pids()
 
     @property
+    def group(self) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", self.groups["g"])
+
+    @property
     def address(self) -> str:
         return str(next(iter(self.hosts.values())).get("pd_address", "127.0.0.1"))
 
     def edit(self) -> None:
         """A change of the spec that makes another revision."""
-        self.group["engine"]["args"] = ["--max-model-len=8192"]
+        now = self.group["engine"]["args"]
+        self.group["engine"]["args"] = [
+            "--max-model-len=4096" if "--max-model-len=8192" in now else "--max-model-len=8192"
+        ]
         self.write()
 
     def serves(self) -> None:
@@ -171,7 +189,7 @@ def end(pid: int) -> None:
 class Client:
     """Asks the group something all the time, and keeps which pair of revisions each answer came from."""
 
-    EVERY = 0.1
+    EVERY = 0.3
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -11,9 +11,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from docker_engine import Engine, fixture_engine
+from faults import case_docker, case_lab
 from faults.case import SECRET, Case
 from faults.model import Fault
 from integration.conftest import free_block, interface, model, spec
+from lab.fixture import Lab
 
 __all__ = ["model"]
 # What a row needs beyond Python, and how one sees that it is not there.
@@ -38,7 +41,7 @@ def group(model: Path, low: int, changes: t.Mapping[str, t.Any], cause: Path) ->
 
 
 def one(model: Path, folder: Path, fault: Fault) -> Case:
-    low = free_block(30)
+    low = free_block(31)
     host = {"pd_port_range": f"{low + 1}-{low + 29}", "ansible_connection": "faulty", **fault.host}
     made = Case(folder, {"node": host}, {"g": group(model, low, fault.spec, folder / "cause")})
     made.port = low
@@ -63,24 +66,76 @@ def two(model: Path, folder: Path, fault: Fault) -> Case:
     return made
 
 
+def gpus(model: Path, folder: Path, fault: Fault) -> Case:
+    """Groups g and b, which want both GPUs of one host."""
+    made = one(model, folder, fault)
+    made.hosts["node"]["pd_gpus"] = ["0", "1"]
+    for name, port in (("g", made.port), ("b", made.port + 30)):
+        made.groups[name] = group(model, port, {"prefill": {"gpus": 1}, "decode": {"gpus": 1}}, folder / "cause")
+    made.write()
+    return made
+
+
+docker_engine = pytest.fixture(scope="session")(fixture_engine)
+
+
 @pytest.fixture
-def make_case(model: Path, tmp_path: Path, request: pytest.FixtureRequest) -> t.Iterator[t.Callable[[Fault], Case]]:
+def docker_case(docker_engine: Engine, model: Path, tmp_path: Path) -> t.Callable[[Fault], Case]:
+    pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
+    return lambda fault: case_docker.make(docker_engine, model, tmp_path / "site", fault)
+
+
+@pytest.fixture
+def lab_case(lab: Lab, tmp_path: Path) -> t.Callable[[Fault], Case]:
+    return lambda fault: case_lab.make(lab, tmp_path / "site", fault)
+
+
+class Sites:
+    """A group that a row has healed is there for the next row of the same site: half of a row's time is deploying and removing."""
+
+    # What the next row of this worker wants, and what there is.
+    next = ""
+    left: Case | None = None
+
+
+@pytest.fixture(scope="session")
+def sites(request: pytest.FixtureRequest) -> t.Iterator[type[Sites]]:
+    yield Sites
+    if Sites.left:
+        Sites.left.clean()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    fault = getattr(nextitem, "callspec", None) and t.cast("t.Any", nextitem).callspec.params.get("fault")
+    Sites.next = fault.site() if fault else "nothing"
+
+
+@pytest.fixture
+def make_case(
+    model: Path, tmp_path: Path, request: pytest.FixtureRequest, sites: type[Sites]
+) -> t.Iterator[t.Callable[[Fault], Case]]:
     made: list[Case] = []
+
+    def build(fault: Fault) -> Case:
+        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two, "gpus": gpus}
+        if fault.topology in builders:
+            return builders[fault.topology](model, tmp_path / "site", fault)
+        return t.cast("Case", request.getfixturevalue(f"{fault.topology}_case")(fault))
 
     def make(fault: Fault) -> Case:
         for need in fault.needs:
             why = NEEDS[need]() if need in NEEDS else ""
             if why:
                 pytest.skip(why)
-        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two}
-        if fault.topology in builders:
-            case = builders[fault.topology](model, tmp_path / "site", fault)
-        else:
-            case = request.getfixturevalue(f"{fault.topology}_case")(fault)
-        case.prepare(fault)
+        left, sites.left = sites.left, None
+        case = left if left and left.fault.site() == fault.site() else build(fault)
         made.append(case)
+        case.prepare(fault)
+        if left and left is not case:
+            left.clean()
         return case
 
     yield make
     for case in made:
-        case.clean()
+        if case is not sites.left:
+            case.clean()

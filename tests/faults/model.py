@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import dataclass, field
 
@@ -77,6 +78,11 @@ class Fault:
     needs: tuple[str, ...] = ()
     # Why the row fails today. It is expected to; when it does not any more, the suite says so.
     known: str = ""
+
+    def site(self) -> str:
+        """What rows have in common that can be tried on one group, one after the other; empty where a row wants a group of its own."""
+        how = json.dumps([self.topology, self.spec, self.host], sort_keys=True)
+        return how if self.formed else ""
 
     def healing(self) -> tuple[Play, ...]:
         return self.heal or (self.play,)

@@ -125,6 +125,18 @@ def lock_from_the_future(case: Case) -> None:
         file.write_text(json.dumps(record))
 
 
+def nothing(case: Case) -> None:
+    """The fault is in the inventory."""
+
+
+def remove_b(case: Case) -> None:
+    """The other group goes, from the host and from the inventory."""
+    done = case.start(Play("remove", {"pd_group": "b"})).finish()
+    assert done.rc == 0, done.out[-4000:]
+    del case.groups["b"]
+    case.write()
+
+
 def killed(signal_: str, phase: str, when: str, **how: t.Any) -> Fault:
     """A restart onto an edited spec that ends in one of its phases, and is run again at once."""
     kind, do = {"ctrl-c": ("ctrl-c", interrupt), "kill-9": ("kill-9", kill_run), "kill-all": ("kill-9", kill_all)}[
@@ -256,6 +268,30 @@ ROWS = [
         told=(r"another run has changed its members since the plan was made",),
         heal=(DEPLOY,),
         runs=only("prefill", "decode", "router"),
+    ),
+    # -- two groups, the same GPUs -------------------------------------------------------------------------------------------------
+    Fault(
+        "two-groups-two-runs-the-same-gpus",
+        "same-gpus",
+        overtaken(Play("deploy", {"pd_group": "b"})),
+        Play("deploy", {"pd_group": "g"}),
+        at="before:start",
+        topology="gpus",
+        formed=False,
+        told=(r"g-prefill-0|another run has changed its members",),
+        lift=remove_b,
+        heal=(DEPLOY,),
+        in_selection=True,
+    ),
+    Fault(
+        "two-groups-one-run-the-same-gpus",
+        "same-gpus",
+        nothing,
+        DEPLOY,
+        topology="gpus",
+        formed=False,
+        told=(r"does-not-fit",),
+        lift=remove_b,
     ),
     # -- edited by hand ------------------------------------------------------------------------------------------------------------
     Fault(

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from faults import rows_hosts, rows_members, rows_runs
+from faults import rows_docker, rows_hosts, rows_lab, rows_members, rows_runs
 
-ROWS = [*rows_members.ROWS, *rows_hosts.ROWS, *rows_runs.ROWS]
+ROWS = [*rows_members.ROWS, *rows_hosts.ROWS, *rows_runs.ROWS, *rows_docker.ROWS, *rows_lab.ROWS]

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from faults.case import Case
+from faults.conftest import Sites
 from faults.model import Fault
 from faults.runner import carry_out
 from faults.table import ROWS
@@ -27,5 +28,7 @@ def parameter(fault: Fault) -> t.Any:
 
 
 @pytest.mark.parametrize("fault", [parameter(fault) for fault in ROWS])
-def test_fault(fault: Fault, make_case: t.Callable[[Fault], Case]) -> None:
-    carry_out(fault, make_case(fault))
+def test_fault(fault: Fault, make_case: t.Callable[[Fault], Case], sites: Sites) -> None:
+    case = make_case(fault)
+    if carry_out(fault, case, leave=fault.site() != "" and sites.next == fault.site()):
+        sites.left = case

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 import time
 import typing as t
+import urllib.request
 from pathlib import Path
 
 import pytest
+from integration import support_runtime
 from integration.conftest import Life, alive, kill
 
 pytestmark = pytest.mark.integration
@@ -158,6 +160,38 @@ def test_a_secret_in_a_log_is_not_repeated_on_the_screen(make_site: Make) -> Non
     assert "hunter2" not in run.out
     assert "the token ******** was refused" in run.out
     assert "hunter2" not in site.play("status", "-vvv").ok().out
+
+
+def test_a_router_that_its_runtime_started_again_has_forgotten_its_peers(make_site: Make) -> None:
+    site = make_site()
+    site.play("deploy").ok()
+    before = site.pids()
+    kill(before["g-router-0"])
+    support_runtime.wait_for(
+        lambda: site.pids().get("g-router-0", before["g-router-0"]) != before["g-router-0"] and ask_health(site.port),
+        60,
+        "the router's next start",
+    )
+    status = site.play("status").ok().out
+    assert "g: PARTIAL (the endpoint is registered, and its router has no confirmed peers)" in status
+    assert "router_forgot_peers: g-router-0 has no prefill and no decode member in its registry" in status
+    run = site.play("deploy", "--diff").ok()
+    assert "has forgotten its peers" in run.out
+    assert site.ask()[0] == 200
+    assert {k: v for k, v in site.pids().items() if k != "g-router-0"} == {
+        k: v for k, v in before.items() if k != "g-router-0"
+    }
+    assert site.play("deploy").ok().changed == 0
+
+
+def ask_health(port: int) -> bool:
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+            f"http://127.0.0.1:{port}/health", timeout=2
+        ):
+            return True
+    except OSError:
+        return False
 
 
 def test_a_member_that_is_killed_shows_and_is_replaced(make_site: Make) -> None:

@@ -6,6 +6,7 @@ range of ports and a state directory each."""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import typing as t
@@ -96,6 +97,29 @@ def test_a_group_over_two_hosts_is_never_changed_by_halves(make_site: Make, tmp_
     find(site, "h2")
 
 
+def test_a_run_that_is_refused_on_the_first_host_changes_nothing_anywhere(
+    make_site: Make, tmp_path: Path, model: Path
+) -> None:
+    """The lock is taken there before any other host is touched."""
+    site = two_hosts(make_site, tmp_path, model)
+    site.play("deploy").ok()
+    before, there = site.pids(), site.record(state=site.states[1])
+    file = site.states[0] / "groups/g/record.json"
+    record = site.record(state=site.states[0])
+    held = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
+    file.write_text(json.dumps({**record, "lock": held}))
+    for book, more in (("scale", {"pd_decode": 2}), ("restart", {}), ("remove", {})):
+        run = site.play(book, pd_group="g", **more).refused()
+        said = " ".join(run.out.split())
+        assert "ops@elsewhere pid 7 is changing it since" in said, book
+        assert "-e pd_break_lock=true" in said
+        assert site.pids() == before, book
+        assert site.record(state=site.states[1]) == there, book
+    site.play("scale", pd_group="g", pd_decode=2, pd_break_lock="true").ok()
+    assert set(site.pids()) == {*before, "g-decode-1"}
+    assert not any("lock" in site.record(state=state) for state in site.states)
+
+
 def test_a_lost_host_is_replaced_when_it_is_stated_and_swept_when_it_is_back(
     make_site: Make, tmp_path: Path, model: Path
 ) -> None:
@@ -158,6 +182,16 @@ def test_two_groups_in_one_run(make_site: Make, model: Path) -> None:
     status = site.play("status").ok().out
     assert "a: RUNNING" in status
     assert "b: RUNNING" in status
+
+    # The first group that fails ends the run, and the others are named.
+    file = site.states[0] / "groups/a/record.json"
+    record = file.read_text()
+    held = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
+    file.write_text(json.dumps({**json.loads(record), "lock": held}))
+    run = site.play("restart", pd_group="all").refused()
+    assert "Not touched by this run, which ends here: b." in " ".join(run.out.split())
+    assert site.pids() == before
+    file.write_text(record)
 
     assert site.play("remove", "--check", pd_group="all").ok().changed > 0
     assert site.pids() == before

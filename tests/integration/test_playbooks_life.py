@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from integration import support_runtime
-from integration.conftest import Life, alive, told_once
+from integration.conftest import Life, alive, kill, told_once
 from support import ROOT, playbook_command
 
 pytestmark = pytest.mark.integration
@@ -190,6 +190,25 @@ def test_membership_restart_replaces_the_router_with_its_peers(make_site: Make) 
     assert site.play("deploy").ok().changed == 0
 
 
+def test_membership_restart_replaces_the_router_of_a_peer_that_was_started_again(make_site: Make) -> None:
+    """At the same address, by its runtime: the router may hold what only the process before knew."""
+    site = make_site(router={"membership": "restart"})
+    site.play("deploy").ok()
+    first = site.pids()
+    kill(first["g-prefill-0"])
+    support_runtime.wait_for(
+        lambda: site.pids().get("g-prefill-0", first["g-prefill-0"]) != first["g-prefill-0"], 30, "its next start"
+    )
+    run = site.play("deploy", "--diff").ok()
+    assert "started again: g-prefill-0" in run.out
+    second = site.pids()
+    assert second["g-router-0"] != first["g-router-0"]
+    assert second["g-decode-0"] == first["g-decode-0"]
+    assert site.ask()[0] == 200
+    assert site.play("deploy").ok().changed == 0
+    assert site.pids() == second
+
+
 # -- secrets -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +258,7 @@ def locked(site: Life) -> dict[str, t.Any] | None:
 
 def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None:
     site = make_site()
-    site.env(STANDIN_LOAD="8")
+    site.env(STANDIN_LOAD="25")
     first = start(site, "inferops.pd.deploy")
     lock = support_runtime.wait_for(lambda: locked(site), 30, "the first run's lock")
     second = site.play("deploy").refused()

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from integration import support_runtime as support
@@ -497,6 +498,20 @@ def test_a_busy_member_finishes_first(host, port):
     result = host.stop(member, action="scale")
     assert (result["removed"], result["drained"]) == (["g-prefill-0"], {})
     assert 1 < time.monotonic() - begun < 8
+
+
+def test_a_member_is_marked_before_it_is_waited_for(host, port):
+    """Whoever looks meanwhile sees it, and whoever runs after a run that was killed goes on removing it."""
+    member = one(port, env={"BUSY": "4"}, drain=20)
+    host.start(member)
+    host.ready(member)
+    with ThreadPoolExecutor() as pool:
+        stopping = pool.submit(host.stop, member, action="scale")
+        support.wait_for(lambda: host.state.draining("g", "g-prefill-0"), 10, "the mark")
+        (seen,) = observe(Request(), host.state)["members"]
+        assert (seen["draining"], seen["ready"]) == (True, True)
+        assert stopping.result()["removed"] == ["g-prefill-0"]
+    assert not host.state.draining("g", "g-prefill-0")
 
 
 def test_one_that_never_finishes_is_stopped_and_told(host, port):

@@ -42,6 +42,10 @@ class Lab:
     def data_address(self, host: str) -> str:
         return str(self.inventory["hosts"][host]["lab_data_address"])
 
+    def network(self, host: str) -> str:
+        """The name of the host's network namespace."""
+        return f"pdlab{self.address(host).split('.')[1]}-{host}"
+
     def ssh(self, host: str, command: str, user: str = "root", check: bool = True, timeout: float = 60) -> str:
         """What a shell command on a host prints."""
         options = shlex.split(self.inventory["vars"]["ansible_ssh_common_args"])

@@ -6,10 +6,11 @@
     vllm serve MODEL --host 127.0.0.1 --port 8000 --served-model-name tiny --kv-transfer-config '{"kv_role": "kv_producer"}'
 
 What it stands in for is named here, so that no test takes it for more: the KV handshake is a TCP connection to prefill's side channel, the
-"KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4 characters.
+"KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4
+characters.
 
-`system_fingerprint` of an answer tells what served it: "REVISION.GENERATION.LENGTH>REVISION.GENERATION.LENGTH", prefill's and decode's, by the
-label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells itself only.
+`system_fingerprint` of an answer tells what served it: REVISION.GENERATION.LENGTH of prefill and of decode, with a ">" between, by the
+label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells of itself.
 
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does

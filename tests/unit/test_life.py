@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from builders import Fleet, spec
+from builders import Fleet, only, spec
+
+from ansible_collections.inferops.pd.plugins.action import members as action
+from ansible_collections.inferops.pd.plugins.module_utils._core import router_step, status
 
 FOUR = {"gpus": 4}
 
@@ -61,3 +64,306 @@ def test_a_decode_beside_a_prefill_that_leaves_in_the_same_run_is_not_near_one()
     group.live("demo-prefill-0")["ready"] = False  # on h1
     made = group.plan(raw, "scale", counts={"prefill": 1, "decode": 1})
     assert made.who("remove") == ["demo-decode-0", "demo-prefill-0"]
+
+
+# -- membership restart (3.6) -----------------------------------------------------------------------------------------
+
+STATIC = {"router_": {"membership": "restart"}}
+
+
+def static(prefill: int = 2, **changes):
+    return wide(prefill, **STATIC, **changes)
+
+
+def again(group: Fleet, member: str, ready: bool = True) -> None:
+    """Its runtime has started it again at the same address."""
+    group.live(member).update(restarts=1, pid=4711, since=2000.0, ready=ready)
+
+
+def other_model(group: Fleet, host: str) -> None:
+    """What would come there is left out of the plan."""
+    group.facts[host]["models"] = {"/models/m": {"exists": True, "fingerprint": "new"}}
+
+
+def comes_up(group: Fleet, member: str) -> None:
+    """The deploy that started it found it not ready in the end, so the router does not have it."""
+    peers = group.live("demo-router-0")["label"]["peers"]
+    peers[:] = [p for p in peers if p["member"] != member]
+
+
+# What happens, the spec then, and of the router: step, peers of an early replacement, a late one, held for all; a word of why.
+ROWS = {
+    "nothing": (lambda g: None, static(), "none", None, False, False, "its peers are the members"),
+    "no snapshot, both roles": (
+        lambda g: g.live("demo-router-0")["label"].pop("peers"),
+        static(),
+        "replace",
+        None,
+        True,
+        False,
+        "no snapshot",
+    ),
+    "no snapshot, one role": (
+        lambda g: (g.live("demo-router-0")["label"].pop("peers"), g.kill("demo-decode-0"), other_model(g, "h2")),
+        static(),
+        "none",
+        None,
+        False,
+        False,
+        "one role",
+    ),
+    "a peer restarted at the same address": (
+        lambda g: again(g, "demo-prefill-1"),
+        static(),
+        "replace",
+        ["demo-decode-0", "demo-prefill-0", "demo-prefill-1"],
+        False,
+        False,
+        "started again: demo-prefill-1",
+    ),
+    "a peer restarted and still loads": (
+        lambda g: again(g, "demo-prefill-1", ready=False),
+        static(),
+        "replace",
+        ["demo-decode-0", "demo-prefill-0"],
+        True,
+        True,
+        "started again: demo-prefill-1",
+    ),
+    "a peer is down, its successor not up": (
+        lambda g: g.kill("demo-prefill-1"),
+        static(),
+        "replace",
+        ["demo-decode-0", "demo-prefill-0"],
+        True,
+        True,
+        "gone or moved: demo-prefill-1",
+    ),
+    "the only peer of a role restarted and loads": (
+        lambda g: again(g, "demo-decode-0", ready=False),
+        static(),
+        "replace",
+        None,
+        True,
+        False,
+        "started again: demo-decode-0",
+    ),
+    "an addition that is to be started": (
+        lambda g: None,
+        static(3),
+        "replace",
+        None,
+        True,
+        True,
+        "new: demo-prefill-2",
+    ),
+    "an addition that is ready": (
+        lambda g: comes_up(g, "demo-prefill-1"),
+        static(),
+        "replace",
+        None,
+        True,
+        True,
+        "new: demo-prefill-1",
+    ),
+    "a peer that answers slowly": (
+        lambda g: g.live("demo-prefill-1").update(ready=False),
+        static(),
+        "none",
+        None,
+        False,
+        False,
+        "its peers are the members",
+    ),
+    "a change while the spec waits": (
+        lambda g: again(g, "demo-prefill-1"),
+        static(kv_lease=90),
+        "none",
+        None,
+        False,
+        False,
+        "pending",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_router_with_its_peers_on_its_command_line(row):
+    change, wanted, step, early, late, hold, why = ROWS[row]
+    group = deployed(static())
+    change(group)
+    router = group.plan(wanted).router
+    assert (router["step"], router["early"], router["late"], router["hold"]) == (step, early, late, hold)
+    assert why in router["why"]
+
+
+def test_a_peer_that_leaves_is_off_the_command_line_before_it_stops():
+    group = deployed(static())
+    made = group.plan(static(), "scale", counts={"prefill": 1})
+    assert made.steps()[:2] == [("leave", "replace", "demo-router-0"), ("stop", "remove", "demo-prefill-0")]
+    assert (made.router["early"], made.router["late"]) == (["demo-decode-0", "demo-prefill-1"], False)
+
+
+def test_a_pending_router_says_what_to_do():
+    group = deployed(static())
+    again(group, "demo-prefill-1")
+    found = only(group.plan(static(kv_lease=90)).findings, "router-not-replaced")
+    assert "started again: demo-prefill-1" in found.message
+    assert "inferops.pd.restart -e pd_group=demo" in found.hint
+
+
+def test_additions_of_which_a_count_cannot_be_reached_leave_the_router_alone():
+    """The host that would get the third has another model: it is left out, and the router waits for all that are wanted."""
+    group = deployed(static())
+    comes_up(group, "demo-prefill-1")
+    for facts in group.facts.values():
+        facts["gpus"] = facts["gpus"][:2]
+    other_model(group, "h3")
+    router = group.plan(static(3)).router
+    assert router["step"] == "none"
+    assert "all prefill members that are wanted" in router["why"]
+
+
+def test_additions_that_are_not_all_ready_hold_the_router_back():
+    plan = deployed(static()).plan(static(3)).plan
+    every = ["demo-prefill-0", "demo-prefill-1", "demo-prefill-2", "demo-decode-0"]
+    held = router_step.held_back(plan, [name for name in every if name != "demo-prefill-2"])
+    assert "demo-router-0 keeps serving the peers that it has" in held
+    assert "Not ready: demo-prefill-2" in held
+    assert router_step.held_back(plan, every) == ""
+
+
+def test_a_router_is_started_with_the_peers_that_are_ready_and_remembers_their_start():
+    plan = deployed(static()).plan(static(), "restart").plan
+    ready = ["demo-prefill-1", "demo-decode-0"]
+    starts = {"demo-prefill-1": router_step.started({"restarts": 2, "pid": 7, "since": 5.0})}
+    part = router_step.with_peers(plan, ready, starts)["parts"][0]
+    assert part["argv"].count("--prefill") == 1
+    assert part["argv"][-4:] == ["--prefill", "http://10.0.0.2:40001", "--decode", "http://10.0.0.2:40003"]
+    noted = {p["member"]: p for p in part["labels"]["peers"]}
+    assert sorted(noted) == sorted(ready)
+    assert (noted["demo-prefill-1"]["restarts"], noted["demo-prefill-1"]["pid"]) == (2, 7)
+
+
+def test_a_snapshot_of_an_older_release_is_believed():
+    group = deployed(static())
+    for peer in group.live("demo-router-0")["label"]["peers"]:
+        for key in ("restarts", "pid", "started"):
+            peer.pop(key, None)
+    assert group.plan(static()).plan["changed"] is False
+
+
+# -- said before a member is removed ----------------------------------------------------------------------------------
+
+BY_HAND = {"router_": {"command": ["/opt/router"]}}
+
+
+@pytest.mark.parametrize("how", ["scale", "deploy"])
+def test_a_removal_under_membership_restart_warns_of_the_outage(how):
+    group = deployed(static())
+    made = (
+        group.plan(static(), "scale", counts={"prefill": 1})
+        if how == "scale"
+        else group.plan(static(1), allow_scale_down=True)
+    )
+    found = only(made.findings, "router-brief-outage")
+    assert found.severity == "warning"
+    assert "demo-prefill-0 will be removed, and demo-router-0 has its peers on its command line" in found.message
+
+
+def test_a_removal_while_the_spec_waits_says_that_the_router_keeps_the_peer():
+    made = deployed(static()).plan(static(kv_lease=90), "scale", counts={"prefill": 1})
+    assert "is not replaced" in only(made.findings, "router-brief-outage").message
+
+
+def test_a_removal_under_manual_membership_gives_the_peers_to_apply_first_and_after():
+    raw = wide(2, **BY_HAND)
+    made = deployed(raw).plan(raw, "scale", counts={"prefill": 1})
+    found = only(made.findings, "router-peers-by-hand")
+    assert "demo-prefill-0 will be removed" in found.message
+    assert "prefill http://10.0.0.2:40001 (demo-prefill-1, kv_side_channel 40000)" in found.hint
+    assert "demo-prefill-0" not in found.hint
+    assert "before this run, yours to apply:" in made.text
+    assert [p["member"] for p in made.router["first"]] == [p["member"] for p in made.router["peers"]]
+
+
+@pytest.mark.parametrize("raw", [wide(2), static(), wide(2, **BY_HAND)], ids=["dynamic", "restart", "manual"])
+def test_nothing_is_warned_of_where_nothing_is_removed(raw):
+    made = deployed(raw).plan(raw, "scale", counts={"prefill": 3})
+    assert not {"router-brief-outage", "router-peers-by-hand"} & set(made.codes)
+
+
+# -- locks ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_lives_as_long_as_the_longest_stop():
+    """A host that has nothing to do waits for one whose member drains."""
+    group = deployed(wide())
+    group.live("demo-prefill-2")["label"]["stop"] = {"drain": 600, "grace": 45}
+    assert group.plan(wide(), "scale", counts={"prefill": 2}).plan["hold"] == 645
+    assert group.plan(wide()).plan["hold"] == 0
+    assert group.plan(wide(), "remove").plan["hold"] == 645
+
+
+def test_what_the_first_host_says_reaches_the_others(tmp_path, monkeypatch):
+    monkeypatch.setitem(vars(action.constants), "DEFAULT_LOCAL_TMP", str(tmp_path))
+    mine, other = action.FirstLock("demo-1-lock-x"), action.FirstLock("demo-1-lock-x")
+    ticks = iter(range(100))
+    assert action.FirstLock("nobody", clock=lambda: float(next(ticks)), pause=0).wait(5) is None
+    mine.write("")
+    assert other.wait(5) == ""
+    mine.write("ops@elsewhere is changing it")
+    assert other.wait(5) == "ops@elsewhere is changing it"
+
+
+# -- draining ---------------------------------------------------------------------------------------------------------
+
+
+def draining(member: str = "demo-prefill-1", raw=None) -> Fleet:
+    """A scale down was killed while that member drained: it has left the router, and runs."""
+    group = deployed(raw)
+    live = group.live(member)
+    live["draining"] = True
+    registered = group.live("demo-router-0")["registered"]
+    registered[:] = [p for p in registered if p["url"] != live["label"]["url"]]
+    for facts in group.facts.values():
+        facts["records"]["demo"]["desired"]["prefill"] = 2
+    return group
+
+
+def test_a_member_that_drains_is_shown_and_does_not_count_as_ready():
+    state = draining().status(wide(2))
+    assert (state["roles"]["prefill"]["ready"], state["roles"]["prefill"]["draining"]) == (2, 1)
+    assert [m["state"] for m in state["members"] if m["id"] == "demo-prefill-1"] == ["draining"]
+    assert state["router"]["confirmed"] is True
+    assert "prefill 2/2 (1 draining)" in status.table(state)[0]
+
+
+def test_the_next_run_goes_on_removing_it():
+    made = draining().plan(wide(2))
+    assert made.who("remove") == ["demo-prefill-1"]
+    assert made.who("create") == made.who("replace") == []
+    assert made.router["add"] == []
+
+
+def test_scaling_back_up_does_not_rescue_it():
+    made = draining().plan(wide(3))
+    assert made.who("remove") == ["demo-prefill-1"]
+    assert made.who("create") == ["demo-prefill-3"]
+
+
+def test_a_lower_count_takes_no_other_for_it():
+    assert draining().plan(wide(), "scale", counts={"prefill": 2}).who("remove") == ["demo-prefill-1"]
+
+
+def test_one_that_died_while_it_drained_is_not_replaced():
+    group = draining()
+    group.kill("demo-prefill-1")
+    made = group.plan(wide(2))
+    assert (made.who("remove"), made.who("replace")) == (["demo-prefill-1"], [])
+
+
+def test_it_goes_while_the_spec_waits():
+    made = draining().plan(wide(2, kv_lease=90))
+    assert made.errors == []
+    assert made.who("remove") == ["demo-prefill-1"]

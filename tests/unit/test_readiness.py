@@ -83,7 +83,29 @@ def test_a_member_that_ends_again_and_again_is_given_up() -> None:
     memory = Memory()
     assert looks(LOADING, 0.0, memory=memory) == ["loading"]
     assert looks(replace(LOADING, pid=6, restarts=1, reason=MILD), 1.0, memory=memory) == ["loading"]
-    assert looks(replace(LOADING, pid=7, restarts=2, reason=MILD), 2.0, memory=memory) == ["failed"]
+    assert looks(replace(LOADING, pid=7, restarts=2, reason=MILD), 2.0, memory=memory) == ["loading"]
+    assert looks(replace(LOADING, pid=8, restarts=3, reason=MILD), 3.0, memory=memory) == ["failed"]
+    assert memory.why == "it was started again 3 times within 5 minutes and has never served: RuntimeError: NCCL error"
+
+
+# Restarts seen at these moments, whether it served before them, what it is after the last.
+LOOPS = [
+    ([1.0, 2.0, 3.0], False, "failed"),
+    ([1.0, 150.0, 300.9], False, "failed"),
+    ([1.0, 150.0, 301.1], False, "loading"),
+    ([1.0, 150.0, 301.1, 302.0], False, "failed"),
+    ([1.0, 2.0, 3.0], True, "loading"),
+]
+
+
+@pytest.mark.parametrize(("moments", "served", "state"), LOOPS)
+def test_three_restarts_in_five_minutes_without_having_served(moments: list[float], served: bool, state: str) -> None:
+    memory = Memory()
+    judge(UP if served else LOADING, memory, 0.0)
+    for count, moment in enumerate(moments, 1):
+        found = judge(replace(LOADING, pid=5 + count, restarts=count, reason=MILD), memory, moment)
+        memory = Memory.of(memory.to_plain())
+    assert found.state == state
 
 
 def test_restarts_before_the_wait_do_not_count() -> None:

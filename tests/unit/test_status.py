@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import Fleet, spec
+from builders import Fleet, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import status
 
@@ -169,3 +169,85 @@ def test_the_table_reads_like_this():
         "  ! ratio_unmet: prefill 1 of 2 ready",
         "  ! pairing_remote: no host runs both roles: every request's KV crosses the network",
     ]
+
+
+# -- marks that come from what runs -----------------------------------------------------------------------------------
+
+
+def test_a_router_that_was_started_again_has_forgotten_its_peers():
+    group = fleet()
+    group.live("demo-router-0").update(registered=[], restarts=1)
+    state = group.status(RAW)
+    assert (state["state"], state["message"]) == (
+        "partial",
+        "the endpoint is registered, and its router has no confirmed peers",
+    )
+    assert "started again by its runtime (1x)" in marks(state)["router_forgot_peers"]
+    made = group.plan(RAW)
+    assert "demo-router-0 has no prefill and no decode member" in only(made.findings, "router-forgot-peers").message
+    assert "has forgotten its peers" in made.router["why"]
+    assert len(made.router["add"]) == 3
+
+
+@pytest.mark.parametrize("registered", [None, [{"url": "http://10.0.0.1:40001"}, {"url": "http://10.0.0.3:40001"}]])
+def test_a_registry_that_cannot_be_read_or_lacks_one_of_two_is_not_forgotten(registered):
+    group = fleet()
+    group.live("demo-router-0")["registered"] = registered
+    state = group.status(RAW)
+    assert state["state"] == "running"
+    assert "router_forgot_peers" not in marks(state)
+
+
+def test_a_member_that_runs_without_its_cache():
+    group = fleet()
+    cache = {"provider": "LMCache", "service": "kv1", "injected": False, "why": "no instance runs on h1"}
+    group.live("demo-prefill-0")["label"]["cache"] = cache
+    group.live("demo-prefill-1")["label"]["cache"] = {**cache, "injected": True}
+    assert marks(group.status(RAW))["cache_not_injected"] == (
+        "demo-prefill-0 runs without its cache (LMCache kv1): no instance runs on h1"
+    )
+
+
+def test_host_values_that_changed_are_marked_and_nothing_is_pending():
+    group = fleet()
+    group.facts["h1"]["kv_interface"]["address"] = "10.9.0.1"
+    group.facts["h3"]["gpus"] = [{"id": "GPU-9-0", "model": "H100", "vendor": "nvidia"}]
+    state = group.status(RAW)
+    told = [mark["why"] for mark in state["marks"] if mark["mark"] == "host_changed"]
+    assert told == [
+        "h1: address of the KV interface 10.1.0.1 -> 10.9.0.1, since demo-prefill-0 was started; applied by a restart",
+        "h3: GPU GPU-3-0 is not there any more, since demo-decode-0 was started; applied by a restart",
+    ]
+    assert state["pending"] is False
+
+
+# GPUs of the prefills, of the decode, whether prefill writes its size, whether the mark is there.
+WIDTHS = [([1, 1], 1, False, False), ([2, 1], 1, False, True), ([1, 1], 2, False, False), ([2, 2], 1, True, False)]
+
+
+@pytest.mark.parametrize(("prefills", "decode", "written", "marked"), WIDTHS)
+def test_tensor_parallelism_on_the_gpus_that_members_got(prefills, decode, written, marked):
+    sizes = {"args": ["--tensor-parallel-size=1", "--max-model-len=32768"]}
+    raw = spec(
+        prefill={"hosts": "h1:h2", "replicas": 2, **(sizes if written else {})},
+        decode={"hosts": "h3", **(sizes if written else {})},
+        router={"hosts": "h4"},
+    )
+    group = Fleet(h1=TWO, h2=TWO, h3=TWO, h4={})
+    group.deploy(raw)
+    for index, count in enumerate(prefills):
+        group.live(f"demo-prefill-{index}")["label"]["gpus"] = [f"GPU-{index + 1}-{i}" for i in range(count)]
+    group.live("demo-decode-0")["label"]["gpus"] = [f"GPU-3-{i}" for i in range(decode)]
+    found = marks(group.status(raw))
+    assert ("pairing_tp_misplaced" in found) is marked
+    if marked:
+        assert "demo-prefill-0 runs on 2 GPUs and demo-decode-0 on 1" in found["pairing_tp_misplaced"]
+
+
+def test_every_mark_is_in_the_table_and_in_the_data():
+    group = fleet()
+    group.live("demo-prefill-0")["label"]["cache"] = {"injected": False, "why": "it is down"}
+    state = group.status(RAW)
+    table = "\n".join(status.table(state))
+    for mark in state["marks"]:
+        assert f"! {mark['mark']}: {mark['why']}" in table

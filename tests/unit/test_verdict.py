@@ -174,3 +174,53 @@ def test_stopping(told: dict[str, t.Any], good: bool, words: str) -> None:
     verdict = reach(going("h1"), told, "stop")
     assert verdict.good == good
     assert words in verdict.msg
+
+
+def leaving() -> dict[str, t.Any]:
+    """A restart of a router on h1 and an engine on h2; h3 has the record alone."""
+    absent = {"h1": ["router-0"], "h2": ["decode-0"], "h3": []}
+    steps = [{"phase": "router_stop", "member": "router-0"}, {"phase": "stop", "member": "decode-0"}]
+    return plan(action="restart", steps=steps, hosts={h: {"absent": ids} for h, ids in absent.items()})
+
+
+OUT = {"ok": True, "phase": "router_stop", "failed_members": {}}
+
+
+@pytest.mark.parametrize(
+    ("told", "good", "words"),
+    [
+        ({"h1": [OUT], "h2": [OUT], "h3": [OUT]}, True, "its router is out of service"),
+        (
+            {"h1": [{**OUT, "ok": False, "failed_members": {"router-0": "still there after SIGKILL"}}], "h2": [OUT]},
+            False,
+            "router-0 on h1: still there after SIGKILL",
+        ),
+        ({"h1": [OUT], "h2": [GONE], "h3": [OUT]}, False, "h2 did not answer; it has decode-0"),
+        ({"h1": [OUT], "h2": [OUT], "h3": [{"ok": False, "msg": "disk full"}]}, False, "h3: disk full"),
+    ],
+)
+def test_taking_the_router_out_of_service(told: dict[str, t.Any], good: bool, words: str) -> None:
+    verdict = reach(leaving(), told, "router_stop")
+    assert (verdict.good, words in verdict.msg) == (good, True), verdict.msg
+    if not good:
+        assert "no engine was stopped and nothing was started" in verdict.msg
+        assert "run the same playbook again with -e pd_group=g" in verdict.msg
+
+
+def test_a_restart_that_stopped_all_and_cannot_start_says_that_the_group_is_down() -> None:
+    told = results(h3=[STARTED, waited(decode_0="failed")])
+    verdict = reach(plan(action="restart"), told, "final")
+    assert "The restart has stopped all that ran before, so the group is down." in verdict.msg
+    assert "run inferops.pd.deploy -e pd_group=g again" in verdict.msg
+    assert "so the group is down" not in reach(plan(action="deploy"), told, "final").msg
+
+
+def test_a_restart_that_cannot_stop_all_says_so_and_what_to_run() -> None:
+    told = {
+        "h1": [STOPPED],
+        "h2": [{**STOPPED, "ok": False, "failed_members": {"decode-0": "it hangs"}}],
+        "h3": [STOPPED],
+    }
+    verdict = reach(leaving(), told, "stop")
+    assert "The group is down: its router was stopped first." in verdict.msg
+    assert "run the same playbook again with -e pd_group=g" in verdict.msg

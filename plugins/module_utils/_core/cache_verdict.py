@@ -22,9 +22,9 @@ from .verdict import (
 
 
 def reach(plan: Result, results: Results, phase: str) -> Verdict:
-    """The verdict of a phase, start, stop or final. It is good only when nothing is missing: members that use the service start after it."""
+    """The verdict of a phase, start, stop or final. It is good only when nothing is missing: what uses the service starts after it."""
     if phase == "stop":
-        return stopped(plan, results, "Cache service", "pd_cache")
+        return stopped(plan, results, what="Cache service", variable="pd_cache")
     verdict = Verdict(phase, ready={ROLE: []})
     for member in plan["members"]:
         why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)

@@ -47,6 +47,7 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         choice.create = [(role, i, "restart") for role in ENGINE_ROLES for i in range(choice.desired[role])]
         choice.create.append(("router", 0, "restart"))
         return choice
+    choice.leave += [(m, "a run before this one began to drain it") for m in situation.members if m.draining]
     choice.pending = any(m.revision != revision for m in alive) or (
         bool(situation.unknown) and situation.record.get("revision") not in (None, revision)
     )
@@ -129,7 +130,7 @@ def _decide_role(role: str, want: int, situation: Situation, choice: Choice, fin
     replaced = dead[:missing]
     choice.replace += replaced
     choice.leave += [(m, "it is down and not wanted any more") for m in dead[missing:]]
-    taken = {m.index for m in (*alive, *dead)} | {m["index"] for m in unknown}
+    taken = {m.index for m in situation.of_role(role)} | {m["index"] for m in unknown}
     free = (i for i in range(want + len(taken) + 1) if i not in taken)
     choice.create += [(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
 

@@ -71,7 +71,6 @@ def of_plan(
     """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
     if not plan["changed"] and not plan["pending"] and not plan["steps"]:
         return []
-    members = {m["id"]: m for m in plan["members"]}
     was = before.get("revision")
     revision = plan["revision"] if was in (None, plan["revision"]) else f"{was} -> {plan['revision']}"
     head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {revision}"
@@ -81,6 +80,25 @@ def of_plan(
         lines += [f"  ~ {line}" for line in [*of_templates(before.get("templates") or {}, masked), *plan["moved"]]]
     elif plan["action"] == "restart":
         lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
+    lines += of_steps(plan)
+    if plan["router"]["peers"] and plan["steps"]:
+        lines.append(
+            f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
+        )
+        if plan["router"]["first"] is not None:
+            lines.append("  before this run, yours to apply:")
+            lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["first"]]
+            lines.append("  after it:")
+        lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["peers"]]
+    if plan["endpoint"]["url"]:
+        lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")
+    return [{"prepared": "\n".join(lines) + "\n"}]
+
+
+def of_steps(plan: t.Mapping[str, t.Any]) -> list[str]:
+    """The ordered actions, each new member with its ports, environment and command line."""
+    members = {m["id"]: m for m in plan["members"]}
+    lines: list[str] = []
     for step in plan["steps"]:
         mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step["do"], "*")
         what = " ".join(filter(None, [step["do"], step["member"], step["host"] and f"on {step['host']}"]))
@@ -88,14 +106,7 @@ def of_plan(
         member = members.get(step["member"] or "")
         if member and step["do"] in ("create", "replace"):
             lines += _member(member)
-    if plan["router"]["peers"] and plan["steps"]:
-        lines.append(
-            f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
-        )
-        lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["peers"]]
-    if plan["endpoint"]["url"]:
-        lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")
-    return [{"prepared": "\n".join(lines) + "\n"}]
+    return lines
 
 
 def _member(member: t.Mapping[str, t.Any]) -> list[str]:

@@ -40,6 +40,11 @@ class Member:
         return self.state in ALIVE
 
     @property
+    def draining(self) -> bool:
+        """Whether a run has begun to take it away: it has left the router, and goes on leaving, whoever runs next."""
+        return bool(self.live.get("draining"))
+
+    @property
     def ports(self) -> set[int]:
         """Every port that the member holds on its host."""
         held = {int(self.label["port"])} if self.label.get("port") else set()

@@ -14,7 +14,7 @@ import typing as t
 from . import checks_cache, checks_hardware, diff, reality, record
 from .choice import check_reach, decide, generation_of
 from .finding import Findings
-from .observed import Host
+from .observed import Host, Member
 from .preconditions import check_hosts, check_pasted
 from .rendering import peers_of, render_members
 from .router_step import router_step
@@ -50,6 +50,12 @@ def removal(
     steps = removal_steps(situation, mine)
     router: dict[str, t.Any] = {
         "member": None,
+        "starts": {},
+        "early": None,
+        "late": False,
+        "hold": False,
+        "peer_argv": [],
+        "first": None,
         "peers": [],
         "policy": (noted.get("router") or {}).get("policy"),
         "dialect": None,
@@ -83,6 +89,7 @@ def removal(
         },
         "proof": {},
         "unknown": [m["id"] for m in situation.unknown],
+        "hold": _hold(situation.members),
         "record": noted,
         "changed": bool(steps),
     }
@@ -100,11 +107,11 @@ def _assemble(
     findings: Findings,
 ) -> dict[str, t.Any]:
     group, template = request.group, request.template
-    router = router_step(request, situation, choice, members)
-    if router["member"] is not None:
-        router["member"]["parts"][0]["labels"].setdefault("peers", record.snapshot(router["peers"]))
-        if router["step"] == "replace":
-            router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"])}
+    router = router_step(request, situation, choice, members, findings)
+    if router["member"] is not None and (
+        router["step"] == "replace" or not any(m.role == "router" for m in choice.keep)
+    ):
+        router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"], router["starts"])}
     steps = steps_of(request, situation, choice, router, members)
     address = router["member"]["url"] if router["member"] else None
     endpoint = {"url": group.external_url or address, "served_model_name": group.served_model_name}
@@ -129,12 +136,19 @@ def _assemble(
         "proof": _proof(request),
         "kv_cache": template.cache_block,
         "unknown": [m["id"] for m in situation.unknown],
+        "hold": _hold(m for m, _why in [*choice.leave, *((m, "") for m in choice.replace)]),
     }
     plan["record"] = record.of_plan(plan, group, template, situation.record)
     # Waiting for a member that comes up by itself is work, and changes nothing.
     plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
     plan["diff"] = diff.of_plan(plan, situation.record, template.masked())
     return plan
+
+
+def _hold(going: t.Iterable[Member]) -> float:
+    """For how many seconds at most members of this plan drain and stop: the lock must live longer on hosts that have nothing to do then."""
+    stops = [m.label.get("stop") or {} for m in going]
+    return max((float(s.get("drain") or 0) + float(s.get("grace") or 0) for s in stops), default=0.0)
 
 
 def _proof(request: Request) -> dict[str, t.Any]:

@@ -22,8 +22,10 @@ PORT_GRACE = 5.0
 # vLLM's /health says 503 only when its engine process has died. Other engines say so while they load.
 DEAD_AFTER = {"vLLM": 8.0}
 DEAD_AFTER_READY = 3.0
-# A member that its runtime starts again and again is not waited for to the limit; one that ended over its own configuration not once more.
-EXITS_FOR_GOOD = 2
+# A member that its runtime starts again and again without it ever having served is not waited for to the limit (semantics.md 3.7); one that
+# ended over its own configuration not once more.
+LOOP_RESTARTS = 3
+LOOP_SECONDS = 300.0
 _CONFIGURATION = re.compile(
     r"\b(?:(?:Value|Type|Attribute|Key|Index|Name|Import|ModuleNotFound|NotImplemented|Assertion|Syntax|FileNotFound)Error|ValidationError)\b"
 )
@@ -66,6 +68,10 @@ class Memory:
     was_ready: bool = False
     unhealthy_since: float | None = None
     ports_since: float | None = None
+    # Whether it was ever ready, whichever process; and when it was seen to have been started again.
+    served: bool = False
+    again: list[float] = field(default_factory=list)
+    counted: int = 0
     state: str = ""
     why: str = ""
 
@@ -92,6 +98,7 @@ def judge(sight: Sight, memory: Memory, now: float) -> Judgement:
     """The state of a member now. `memory` is updated."""
     if memory.restarts is None:
         memory.restarts = sight.restarts
+    _count_restarts(sight, memory, now)
     if sight.pid != memory.pid:
         memory.pid, memory.unhealthy_since, memory.ports_since, memory.was_ready = sight.pid, None, None, False
     found = (
@@ -104,7 +111,15 @@ def judge(sight: Sight, memory: Memory, now: float) -> Judgement:
     )
     memory.state, memory.why = found.state, found.why
     memory.was_ready = memory.was_ready or found.state == "ready"
+    memory.served = memory.served or memory.was_ready
     return found
+
+
+def _count_restarts(sight: Sight, memory: Memory, now: float) -> None:
+    """Note the restarts since the first look that are new, and forget those that are long ago."""
+    more = sight.restarts - (memory.restarts or 0) - memory.counted
+    memory.counted += max(0, more)
+    memory.again = [moment for moment in memory.again if now - moment <= LOOP_SECONDS] + [now] * max(0, more)
 
 
 def _process(sight: Sight, memory: Memory) -> Judgement | None:
@@ -119,8 +134,9 @@ def _process(sight: Sight, memory: Memory) -> Judgement | None:
         return _ended(sight, f"its process has ended{told}")
     if (exits or sight.process == "restarting") and _hopeless(sight.reason):
         return _ended(sight, f"its process has ended, and starting it again will not help{told}")
-    if exits >= EXITS_FOR_GOOD:
-        return _ended(sight, f"its process has ended {exits} times and is started again each time")
+    if len(memory.again) >= LOOP_RESTARTS and not memory.served:
+        minutes = f"{LOOP_SECONDS / 60:g} minutes"
+        return _ended(sight, f"it was started again {len(memory.again)} times within {minutes} and has never served")
     if running:
         return None
     return Judgement("loading", f"its process has ended and is being started again{told}", sight.reason)

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import typing as t
 
-from .spec import Group
-from .template import GroupTemplate
+if t.TYPE_CHECKING:
+    # Hosts write records, and need nothing of what makes them.
+    from .spec import Group
+    from .template import GroupTemplate
 
 # What a run writes by itself and what does not make a record another one.
 _BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state")
 
 
-def snapshot(peers: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The peers that a router was started with: identity, role, address and named ports (semantics.md 3.6)."""
+def snapshot(
+    peers: t.Iterable[t.Mapping[str, t.Any]], starts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
+) -> list[dict[str, t.Any]]:
+    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of it
+    (semantics.md 3.6)."""
     return [
         {
             "member": p["member"],
             "role": p["role"],
             "url": p["url"],
             "ports": {n: dict(b) for n, b in p["ports"].items()},
+            **((starts or {}).get(p["member"]) or {}),
         }
         for p in peers
     ]

@@ -7,17 +7,25 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass, field
 
 from . import record
+from .finding import Findings
+from .marks import forgot_peers
+from .observed import Member
 from .rendering import peers_of
 from .situation import Choice, Request, Situation
 from .spec import ENGINE_ROLES
 
+Peer = t.Mapping[str, t.Any]
+
 
 def router_step(
-    request: Request, situation: Situation, choice: Choice, members: list[dict[str, t.Any]]
+    request: Request, situation: Situation, choice: Choice, members: list[dict[str, t.Any]], findings: Findings
 ) -> dict[str, t.Any]:
-    """What the router does about its peers (semantics.md 3.6), and why."""
+    """What the router does about its peers. `early` are the peers of a router that is replaced before anything stops or starts, None when
+    it is not; `late` whether it is (also) replaced once the engines were waited for, `hold` whether only if all that are wanted are
+    ready."""
     template = request.template
     router = next((m for m in members if m["role"] == "router"), None)
     peers = peers_of(members)
@@ -31,46 +39,253 @@ def router_step(
         "add": [],
         "remove": [],
         "model": request.group.served_model_name,
+        "starts": {m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
+        "early": None,
+        "late": False,
+        "hold": False,
+        "peer_argv": [],
+        "first": None,
     }
     if router is None:
         return {**base, "step": "none", "why": "the group has no router after this"}
     if template.policy == "manual":
-        changed = bool(choice.create or choice.replace or choice.leave)
-        return {
-            **base,
-            "step": "operator" if changed else "none",
-            "why": "peers are the operator's to set: "
-            + ("the router runs a command of your own" if template.membership is None else "the membership is manual"),
-        }
-    registered = (kept.live.get("registered") if kept else None) if kept is not None else []
-    wanted = {p["url"]: p for p in peers}
+        return base | _manual(request, choice, peers, findings)
     if template.policy == "dynamic":
-        have = {r["url"] for r in registered or ()}
-        base |= {
-            "add": [p for url, p in wanted.items() if url not in have],
-            "remove": sorted(have - set(wanted) - situation.unknown_urls),
-        }
-        if kept is None:
-            return {**base, "step": "register", "why": "a new router learns its peers over its API"}
-        if registered is None:
-            return {**base, "step": "register", "add": peers, "why": "the router's registry could not be read"}
-        why = f"{len(base['add'])} to add, {len(base['remove'])} to remove over the router's API"
-        return (
-            {**base, "step": "register", "why": why}
-            if base["add"] or base["remove"]
-            else {**base, "step": "none", "why": "its peers are the members"}
+        for mark in forgot_peers(situation) if kept is not None else ():
+            findings.warning("router-forgot-peers", f"{mark['why']}.", "", ["router"])
+        return base | _dynamic(peers, kept, situation)
+    base |= {"peer_argv": _peer_argv(request, router, peers)} | _restart(base, kept, situation, choice, findings)
+    _say_outage(request, kept, choice, base, findings)
+    return base
+
+
+def _leaving(request: Request, choice: Choice) -> list[str]:
+    """Engines that run and go while the others stay."""
+    if request.action == "restart":
+        return []
+    return [m.id for m, _why in choice.leave if m.role in ENGINE_ROLES and m.alive]
+
+
+def _manual(request: Request, choice: Choice, peers: list[dict[str, t.Any]], findings: Findings) -> dict[str, t.Any]:
+    """What the operator has to do: `first` are the peers to apply before this run, when members go that the router still has."""
+    who = "the router runs a command of your own" if request.template.membership is None else "the membership is manual"
+    why = f"peers are the operator's to set: {who}"
+    leaving, kept = _leaving(request, choice), {m.id for m in choice.keep}
+    if not (choice.create or choice.replace or choice.leave):
+        return {"step": "none", "why": why}
+    first = [p for p in peers if p["member"] in kept] if leaving else None
+    if first is not None:
+        findings.warning(
+            "router-peers-by-hand",
+            f"{', '.join(leaving)} will be removed, and {who}: it goes on sending requests there unless you take them out first.",
+            f"Before you run this, make the router's peers: {told(first)}.",
+            ["router"],
         )
+    return {"step": "operator", "why": why, "first": first}
+
+
+def told(peers: t.Sequence[Peer]) -> str:
+    """The exact peer list, as an operator applies it. Ports that a router may have to be told are named."""
+    texts = []
+    for p in peers:
+        bands = "".join(f", {name} {band['base']}" for name, band in p["ports"].items())
+        texts.append(f"{p['role']} {p['url']} ({p['member']}{bands})")
+    return "; ".join(texts) or "none"
+
+
+def _say_outage(
+    request: Request, kept: Member | None, choice: Choice, router: t.Mapping[str, t.Any], findings: Findings
+) -> None:
+    leaving = _leaving(request, choice)
+    if kept is None or not leaving:
+        return
+    if router["step"] == "replace":
+        findings.warning(
+            "router-brief-outage",
+            f"{', '.join(leaving)} will be removed, and {kept.id} has its peers on its command line: it is replaced first. For about a"
+            " second nothing is served, and requests that run may fail.",
+            "Do it when that can be borne, or choose roles.router.membership: dynamic (applied by a restart).",
+            ["router"],
+        )
+        return
+    findings.warning(
+        "router-brief-outage",
+        f"{', '.join(leaving)} will be removed, and stay on the command line of {kept.id}: it is not replaced ({router['why']}).",
+        "Requests that it still sends there fail. Remove members when the router can be replaced.",
+        ["router"],
+    )
+
+
+def _dynamic(peers: list[dict[str, t.Any]], kept: Member | None, situation: Situation) -> dict[str, t.Any]:
+    registered = kept.live.get("registered") if kept is not None else []
+    wanted = {p["url"]: p for p in peers}
+    have = {r["url"] for r in registered or ()}
+    found: dict[str, t.Any] = {
+        "step": "register",
+        "add": [p for url, p in wanted.items() if url not in have],
+        "remove": sorted(have - set(wanted) - situation.unknown_urls),
+    }
     if kept is None:
-        return {**base, "step": "replace", "why": "a new router gets its peers on its command line"}
-    if choice.pending:
-        return {**base, "step": "none", "why": "its peers stay until the pending configuration is applied"}
-    if {p["role"] for p in peers} != set(ENGINE_ROLES):
-        return {**base, "step": "none", "why": "one role has no member that it could send to"}
+        return {**found, "why": "a new router learns its peers over its API"}
+    if registered is None:
+        return {**found, "add": peers, "why": "the router's registry could not be read"}
+    why = f"{len(found['add'])} to add, {len(found['remove'])} to remove over the router's API"
+    if not have and wanted and int(kept.live.get("restarts") or 0):
+        why = "it was started again by its runtime, and has forgotten its peers: all of them are registered anew"
+    if found["add"] or found["remove"]:
+        return {**found, "why": why}
+    return {**found, "step": "none", "why": "its peers are the members"}
+
+
+# -- membership restart ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Change:
+    """What separates the peers that a router was started with from those that the group has after this plan. `up` are the ids of peers that
+    serve now and stay."""
+
+    gone: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    up: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the router has a peer that is not there any more, or not the one that it knows."""
+        return bool(self.gone or self.restarted)
+
+    def __str__(self) -> str:
+        told = (("gone or moved", self.gone), ("started again", self.restarted), ("new", self.added))
+        return "; ".join(f"{what}: {', '.join(ids)}" for what, ids in told if ids)
+
+
+def started(live: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A member's generation of restart: how often its process was started, and which and when. Of `live` facts, or of what a wait saw."""
+    return {"restarts": int(live.get("restarts") or 0), "pid": live.get("pid"), "started": live.get("since")}
+
+
+def same_start(noted: Peer, now: Peer) -> bool:
+    """Whether a peer still is the process that was noted. The time does not count: a clock may have been set since. What was noted by an
+    older release without a start is believed."""
+    return all(noted.get(key) == now.get(key) for key in ("restarts", "pid") if noted.get(key) is not None)
+
+
+def compare(
+    snapshot: t.Sequence[Peer], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
+) -> Change:
+    """The peers of a router's snapshot against `peers`, of which `kept` run already. URLs in `ignore` cannot be told anything of."""
+    change = Change()
+    before = {p["member"]: p for p in snapshot if p["url"] not in ignore}
+    after = {p["member"]: p for p in record.snapshot(peers)}
+    for name, old in before.items():
+        new, member = after.get(name), kept.get(name)
+        if new is None or member is None or any(old.get(key) != new[key] for key in ("role", "url", "ports")):
+            change.gone.append(name)
+        elif not same_start(old, started(member.live)):
+            change.restarted.append(name)
+        else:
+            change.up.append(name)
+    change.added = [name for name in after if name not in before]
+    fresh = {*change.added, *change.gone, *change.restarted}
+    change.up += [name for name, member in kept.items() if name in fresh and name in after and member.ready]
+    return change
+
+
+def _restart(
+    base: dict[str, t.Any], kept: Member | None, situation: Situation, choice: Choice, findings: Findings
+) -> dict[str, t.Any]:
+    """The table of semantics.md 3.6, row by row."""
+    peers: list[dict[str, t.Any]] = base["peers"]
+    none: dict[str, t.Any] = {"step": "none"}
+    replace: dict[str, t.Any] = {"step": "replace", "late": True}
+    if kept is None:
+        return {**replace, "why": "a new router gets its peers on its command line"}
     snapshot = kept.label.get("peers")
-    replaced = [m.id for m in choice.replace if m.role in ENGINE_ROLES]
+    engines = {m.id: m for m in choice.keep if m.role in ENGINE_ROLES}
+    change = compare(snapshot or (), peers, engines, situation.unknown_urls)
+    if snapshot is not None and not change.broken and not change.added:
+        return {**none, "why": "its peers are the members"}
+    if choice.pending:
+        _say_stale(kept, change, findings)
+        return {**none, "why": "its peers stay until the pending configuration is applied"}
+    if any(m["role"] in ENGINE_ROLES for m in situation.unknown):
+        # A peer that Ansible does not reach may well serve, and would be missing on the new command line.
+        return {**none, "why": "its peers stay while a part of the group is out of reach"}
+    if {p["role"] for p in peers} != set(ENGINE_ROLES):
+        return {**none, "why": "one role has no member that it could send to"}
     if snapshot is None:
-        return {**base, "step": "replace", "why": "the router has no snapshot of its peers"}
-    noted = [p for p in snapshot if p["url"] not in situation.unknown_urls]
-    if record.snapshot(peers) != noted or replaced:
-        return {**base, "step": "replace", "why": "its peers are on its command line, and they change"}
-    return {**base, "step": "none", "why": "its peers are the members"}
+        return {**replace, "hold": False, "why": "the router has no snapshot of its peers"}
+    roles = {p["member"]: p["role"] for p in peers}
+    short = [r for r in ENGINE_ROLES if list(roles.values()).count(r) < choice.desired.get(r, 0)]
+    if not change.broken:
+        if short:
+            return {**none, "why": f"it is replaced when all {' and '.join(short)} members that are wanted are there"}
+        return {**replace, "hold": True, "why": f"its peers are on its command line, and they change ({change})"}
+    why = f"its peers are on its command line, and they change ({change})"
+    if {roles[name] for name in change.up} != set(ENGINE_ROLES):
+        return {**replace, "why": why}
+    coming = set(roles) - set(change.up)
+    return {**replace, "early": sorted(change.up), "late": bool(coming), "hold": bool(coming), "why": why}
+
+
+def _say_stale(router: Member, change: Change, findings: Findings) -> None:
+    findings.warning(
+        "router-not-replaced",
+        f"{router.id} has its peers on its command line, and they have changed ({change}): it is not replaced, since the spec has"
+        " changed.",
+        f"Apply the change to the whole group: ansible-playbook inferops.pd.restart -e pd_group={router.group}.",
+        ["router"],
+    )
+
+
+def _peer_argv(request: Request, router: t.Mapping[str, t.Any], peers: t.Sequence[Peer]) -> list[dict[str, t.Any]]:
+    """The end of the router's command line, peer by peer: the router is started with those of them that are ready."""
+    membership = request.template.membership
+    counts = [len(membership.peers.get(p["role"], ())) if membership else 0 for p in peers]
+    argv = router["parts"][0]["argv"]
+    at = len(argv) - sum(counts)
+    found = []
+    for peer, count in zip(peers, counts):
+        found.append({"member": peer["member"], "argv": argv[at : at + count]})
+        at += count
+    return found
+
+
+# -- what the phase makes of it ----------------------------------------------------------------------------------------------------
+
+
+def held_back(plan: t.Mapping[str, t.Any], ready: t.Collection[str]) -> str:
+    """Why a router that gets only additions is left as it is, now that it is known who is ready; empty when it is replaced."""
+    router = plan["router"]
+    if not router["hold"]:
+        return ""
+    lacking = []
+    for role in ENGINE_ROLES:
+        names = [p["member"] for p in router["peers"] if p["role"] == role]
+        late = [name for name in names if name not in ready]
+        if len(names) - len(late) < int(plan["desired"].get(role) or 0):
+            lacking += late or [f"another {role} member"]
+    if not lacking:
+        return ""
+    return (
+        f"{router['member']['id']} keeps serving the peers that it has; it is replaced, with the new ones, by a deploy once all are"
+        f" ready. Not ready: {', '.join(lacking)}."
+    )
+
+
+def with_peers(
+    plan: t.Mapping[str, t.Any], ready: t.Collection[str], starts: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> dict[str, t.Any]:
+    """The router's member as it is started: with the peers that are ready on its command line, and these as its snapshot. `starts` is what
+    was last seen of the start of each."""
+    router = plan["router"]
+    member, part = router["member"], router["member"]["parts"][0]
+    peers = [p for p in router["peers"] if p["member"] in ready] or router["peers"]
+    names = {p["member"] for p in peers}
+    tail = sum(len(one["argv"]) for one in router["peer_argv"])
+    argv = part["argv"][: len(part["argv"]) - tail]
+    for one in router["peer_argv"]:
+        argv = argv + (one["argv"] if one["member"] in names else [])
+    labels = {**part["labels"], "peers": record.snapshot(peers, {**router["starts"], **starts})}
+    return {**member, "parts": [{**part, "argv": argv, "labels": labels}]}

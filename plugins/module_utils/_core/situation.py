@@ -66,7 +66,8 @@ class Situation:
         return {str(m.get("url")) for m in self.unknown}
 
     def of_role(self, role: str, alive: bool | None = None) -> list[Member]:
-        found = [m for m in self.members if m.role == role and (alive is None or m.alive == alive)]
+        """The members of a role. With `alive`, those that live or do not, and of neither kind those that are leaving."""
+        found = [m for m in self.members if m.role == role and (alive is None or (m.alive == alive and not m.draining))]
         return sorted(found, key=lambda m: m.index)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from . import diff, reality, record
+from . import diff, marks, reality, record
 from .finding import Finding
 from .observed import Host, Member
 from .plan import Situation
@@ -52,7 +52,7 @@ def of_group(
         "pending_diff": lines,
         "recipe_changed": recipe_changed,
         "roles": roles,
-        "marks": _marks(group, situation, roles, state, findings),
+        "marks": marks.of_group(group, template, situation, hosts, roles, state, findings),
         "router": _router(situation),
         "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
         "members": [_member(m) for m in _ordered(situation.members)]
@@ -80,10 +80,10 @@ def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
     members = situation.of_role(role)
     return {
         "desired": desired,
-        "ready": sum(1 for m in members if m.alive and m.ready),
+        "ready": sum(1 for m in members if m.alive and m.ready and not m.draining),
         "running": sum(1 for m in members if m.alive),
         "down": sum(1 for m in members if not m.alive),
-        "draining": sum(1 for m in members if m.live.get("draining")),
+        "draining": sum(1 for m in members if m.draining),
         "unknown": sum(1 for m in situation.unknown if m["role"] == role),
     }
 
@@ -97,8 +97,13 @@ def _state(
         for r in ROLES
         if roles[r]["ready"] < (1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]))
     )
-    if not short and registered:
+    forgot = marks.forgot_peers(situation)
+    if not short and registered and not forgot:
         return "running", ""
+    if not short and forgot:
+        return "partial", "the endpoint is registered, and its router has no confirmed peers" if registered else forgot[
+            0
+        ]["why"]
     if any(m.alive for m in situation.members):
         return (
             "partial",
@@ -111,49 +116,6 @@ def _state(
     return "pending", "no member is running yet"
 
 
-def _marks(
-    group: Group | None,
-    situation: Situation,
-    roles: t.Mapping[str, t.Mapping[str, int]],
-    state: str,
-    findings: t.Sequence[Finding],
-) -> list[dict[str, t.Any]]:
-    """What is to be known beside the state; each a stable word with its reason."""
-    marks: list[dict[str, t.Any]] = []
-    for role in ENGINE_ROLES:
-        counts = roles[role]
-        if state == "running" and counts["ready"] < counts["desired"]:
-            marks.append({"mark": "ratio_unmet", "why": f"{role} {counts['ready']} of {counts['desired']} ready"})
-        if group and counts["desired"] != group.roles[role].replicas:
-            marks.append(
-                {
-                    "mark": "count_differs_from_inventory",
-                    "why": f"{role} runs {counts['desired']}, the inventory says {group.roles[role].replicas}",
-                }
-            )
-    marks += [
-        {"mark": "pairing_unverified", "why": f.message, "factor": f.factor}
-        for f in findings
-        if f.severity == "unverified"
-    ]
-    marks += [{"mark": f.code.replace("-", "_"), "why": f.message} for f in findings if f.code == "version-below-floor"]
-    places = {role: {m.host for m in situation.members if m.role == role and m.alive} for role in ENGINE_ROLES}
-    if all(places.values()) and not places["prefill"] & places["decode"]:
-        marks.append(
-            {"mark": "pairing_remote", "why": "no host runs both roles: every request's KV crosses the network"}
-        )
-    if situation.unknown:
-        marks.append(
-            {
-                "mark": "members_unknown",
-                "why": f"no answer from the host of {', '.join(m['id'] for m in situation.unknown)}",
-            }
-        )
-    if group is None:
-        marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
-    return marks
-
-
 def _router(situation: Situation) -> dict[str, t.Any]:
     router = next((m for m in situation.of_role("router") if m.alive), None)
     if router is None:
@@ -161,7 +123,7 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     registered = router.live.get("registered")
     if registered is None and router.label.get("policy") != "dynamic":
         registered = router.label.get("peers") or []
-    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive}
+    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
     urls = {p["url"] for p in registered or ()}
     return {
         "policy": router.label.get("policy"),
@@ -172,16 +134,22 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     }
 
 
+def _shown(member: Member) -> str:
+    if member.draining:
+        return "draining"
+    if member.alive and member.ready:
+        return "ready"
+    return "loading" if member.state == "running" else member.state
+
+
 def _member(member: Member) -> dict[str, t.Any]:
     live = member.live
     return {
         "id": member.id,
         "role": member.role,
         "host": member.host,
-        "state": "ready"
-        if member.alive and member.ready
-        else ("loading" if member.state == "running" else member.state),
-        "ready": member.ready,
+        "state": _shown(member),
+        "ready": member.ready and not member.draining,
         "why": live.get("why"),
         "pid": live.get("pid"),
         "restarts": live.get("restarts", 0),
@@ -199,7 +167,11 @@ def _member(member: Member) -> dict[str, t.Any]:
 def table(status: t.Mapping[str, t.Any]) -> list[str]:
     """The state as lines for a terminal: the group, its marks, then a row a member."""
     roles = status["roles"]
-    counts = ", ".join(f"{role} {roles[role]['ready']}/{roles[role]['desired']}" for role in ROLES)
+    counts = ", ".join(
+        f"{role} {roles[role]['ready']}/{roles[role]['desired']}"
+        + (f" ({roles[role]['draining']} draining)" if roles[role]["draining"] else "")
+        for role in ROLES
+    )
     lines = [
         f"{status['name']}: {status['state'].upper()}"
         + (f" ({status['message']})" if status["message"] else "")

@@ -11,7 +11,6 @@ import typing as t
 from .member import member_id
 from .observed import Member
 from .situation import Choice, Request, Situation
-from .spec import ENGINE_ROLES
 
 Step = dict[str, t.Any]
 
@@ -46,18 +45,12 @@ def steps_of(
 ) -> list[Step]:
     """What a run does, in order. Phases are barriers across hosts."""
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
-    steps += _start(request, choice, members) + _router(request, choice, router)
+    steps += _start(request, choice, members) + _router(choice, router)
     if any(s["do"] != "wait" for s in steps):
         steps.append(_step("endpoint", "write", "the record on every host of the group"))
     elif router["member"] is not None and not (situation.record.get("endpoint") or {}).get("registered"):
         steps.append(_step("endpoint", "register", "the run before this one did not get as far"))
     return steps
-
-
-def _router_leaves_early(request: Request, choice: Choice, router: t.Mapping[str, t.Any]) -> bool:
-    """Whether a router that has its peers on its command line is replaced before members stop."""
-    leaving = any(m.role in ENGINE_ROLES and m.alive for m, _why in choice.leave)
-    return router["step"] == "replace" and leaving and request.action in ("deploy", "scale")
 
 
 def _leave(request: Request, situation: Situation, choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
@@ -70,7 +63,7 @@ def _leave(request: Request, situation: Situation, choice: Choice, router: t.Map
     name, host = _place(router)
     if router["step"] == "register":
         steps += [_step("leave", "deregister", f"{url} leaves the router", name, host) for url in router["remove"]]
-    if _router_leaves_early(request, choice, router):
+    if router["early"] is not None:
         steps.append(_step("leave", "replace", router["why"], name, host))
     return steps
 
@@ -109,21 +102,21 @@ def _down(member: Member) -> str:
     return f"it is down: {member.live.get('why') or member.state}"
 
 
-def _router(request: Request, choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
+def _router(choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
     name, host = _place(router)
     if name is None:
         return []
     steps = []
     created = any(role == "router" for role, _index, _why in choice.create)
     down = any(m.role == "router" for m in choice.replace)
-    if _router_leaves_early(request, choice, router):
-        pass
-    elif created or down:
+    if created or down:
         steps.append(
             _step("router", "create" if created else "replace", "starts when each role has a ready member", name, host)
         )
-    elif router["step"] == "replace":
-        steps.append(_step("router", "replace", router["why"], name, host))
+    elif router["step"] == "replace" and router["late"]:
+        why = "the peers that come, once all are ready" if router["early"] is not None else router["why"]
+        when = "; only when all that are wanted are ready" if router["hold"] and router["early"] is None else ""
+        steps.append(_step("router", "replace", why + when, name, host))
     if router["step"] == "register" and router["add"]:
         steps.append(_step("register", "register", router["why"], name, host))
     return steps

@@ -9,11 +9,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .router_step import told as peers_told
 from .spec import ENGINE_ROLES
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, t.Sequence[Result]]
-PHASES = ("start", "stop", "final")
+PHASES = ("start", "router_stop", "stop", "final")
 _LONGEST = 600
 
 
@@ -47,8 +48,8 @@ class Verdict:
 def reach(plan: Result, results: Results, phase: str, readiness: str | None = None, stops: bool = False) -> Verdict:
     """The verdict of a phase. `results`: what each host said, in order, without what was skipped; a host of the plan that says nothing
     at all did not answer. `stops`: the caller stops again what the run started when the verdict is bad (pd_on_failure: stop)."""
-    if phase == "stop":
-        return stopped(plan, results)
+    if phase in ("stop", "router_stop"):
+        return stopped(plan, results, phase)
     readiness = readiness or str(plan.get("readiness") or "any_per_role")
     verdict = _engines(plan, results, readiness)
     verdict.phase = phase
@@ -160,18 +161,20 @@ def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
     return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
 
 
-def stopped(plan: Result, results: Results, what: str = "Group", variable: str = "pd_group") -> Verdict:
-    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start. `what` and `variable` are the words
-    for what the plan is of."""
-    verdict = Verdict("stop")
+def stopped(
+    plan: Result, results: Results, phase: str = "stop", what: str = "Group", variable: str = "pd_group"
+) -> Verdict:
+    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
+    cannot be told anything of, no engine may stop either. `what` and `variable` are the words for what the plan is of."""
+    verdict = Verdict(phase)
     for host, part in plan["hosts"].items():
-        going = part.get("absent") or ()
+        every = part.get("absent") or ()
         said = results.get(host)
         if out_of_reach(results, host):
-            if going:
+            if every:
                 verdict.unreachable.append(host)
                 verdict.failed.update(
-                    {m: told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in going}
+                    {m: told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in every}
                 )
             continue
         for result in said or ():
@@ -180,15 +183,23 @@ def stopped(plan: Result, results: Results, what: str = "Group", variable: str =
             if refusal(result):
                 verdict.problems.setdefault(host, []).append(reason(result))
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
-    count = sum(len(part.get("absent") or ()) for part in plan["hosts"].values())
     if verdict.good:
-        verdict.msg = f"{what} {plan['group']}: {count} members are seen to have stopped."
+        count = sum(len(part.get("absent") or ()) for part in plan["hosts"].values())
+        seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
+        verdict.msg = f"{what} {plan['group']}: {seen}."
+        return verdict
+    if phase == "router_stop":
+        head = "the router is not seen to be out of service on every host, so no engine was stopped and nothing was started."
     else:
-        head = (
-            f"{what} {plan['group']}: not everything that had to stop is seen to have stopped, so nothing was started."
-        )
-        again = f"Mend that, then run the same playbook again with -e {variable}={plan['group']}: it goes on from here."
-        verdict.msg = "\n".join([head, *list_failed(verdict), *list_problems(verdict), again])
+        head = "not everything that had to stop is seen to have stopped, so nothing was started."
+    down = (
+        "The group is down: its router was stopped first."
+        if phase == "stop" and plan.get("action") == "restart"
+        else ""
+    )
+    again = f"Mend that, then run the same playbook again with -e {variable}={plan['group']}: it goes on from here."
+    lines = [f"{what} {plan['group']}: {head}", *list_failed(verdict), *list_problems(verdict), down, again]
+    verdict.msg = "\n".join(line for line in lines if line)
     return verdict
 
 
@@ -212,7 +223,12 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
         lines += list_problems(verdict) + _proven(results)
     else:
         lines += list_problems(verdict)
+    if verdict.phase == "final" and plan.get("router", {}).get("step") == "operator":
+        lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan['router']['peers'])}.")
+    lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
+        if plan.get("action") == "restart" and verdict.phase == "final" and not verdict.good:
+            lines.append("The restart has stopped all that ran before, so the group is down.")
         lines += _next(name, verdict, readiness, stops)
     elif verdict.phase == "final":
         lines.append(f"Endpoint: {plan['endpoint']['url']} (model {plan['endpoint']['served_model_name']})")

@@ -14,6 +14,8 @@ from .._probes import http, metrics
 POLL = 0.5
 # Between two requests of a batch nothing runs for a moment.
 QUIET_TIMES = 2
+# One that is busy may miss a question; one that misses this many in a row has nothing that could be waited for.
+DEAF_TIMES = 3
 
 
 def drain(label: t.Mapping[str, t.Any], seconds: float) -> str:
@@ -26,14 +28,17 @@ def drain(label: t.Mapping[str, t.Any], seconds: float) -> str:
         return ""
     url = http.join(label["url"], probe.get("metrics") or "/metrics")
     deadline = time.monotonic() + seconds
-    quiet, left = 0, "it was not asked"
+    quiet, deaf, left = 0, 0, "it was not asked"
     while time.monotonic() < deadline:
         try:
             left = _left(http.get(url, timeout=min(5.0, max(0.5, deadline - time.monotonic()))), wanted)
+            deaf = 0
         except http.Unanswered as exc:
             if exc.kind == "refused":
                 return ""  # nothing listens: there is nothing to wait for
-            left = str(exc)
+            left, deaf = str(exc), deaf + 1
+            if deaf >= DEAF_TIMES:
+                return f"it did not answer {deaf} times: {left}"
         quiet = 0 if left else quiet + 1
         if quiet >= QUIET_TIMES:
             return ""

@@ -11,6 +11,7 @@ import time
 import typing as t
 
 from .._runtimes.errors import HostError
+from .._runtimes.state import State
 
 DEFAULT_TTL = 300
 
@@ -36,6 +37,14 @@ def taken(
     since = lock.get("since") if lock and same(lock, holder) else (holder.get("since") or round(now, 3))
     expires = round(now + float(holder.get("ttl") or DEFAULT_TTL), 3)
     return {"who": holder["who"], "since": since, "expires": expires, "process": holder.get("process")}
+
+
+def hold(state: State, group: str, holder: t.Mapping[str, t.Any]) -> None:
+    """Renew the group's lock, if this run has it: a wait may take longer than a lock lives."""
+    with state.lock():
+        record = state.record(group)
+        if record and same(record.get("lock"), holder):
+            state.write_record(group, {**record, "lock": taken(record["lock"], holder, group, time.time())})
 
 
 def process() -> dict[str, t.Any]:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from .._runtimes.state import State
 from . import lock
 from .drain import drain
 
-PHASES = ("prepare", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "lock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 DEFAULT_GRACE = 30.0
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
@@ -104,6 +105,10 @@ class Work:
             wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
             self.warnings += self.runtime.prepare(wanted) if isinstance(self.runtime, Prepares) else []
 
+    def _lock(self) -> None:
+        """The group's lock and nothing else: of a run that is refused here, nothing has been done anywhere."""
+        self._begin(changing=True)
+
     def _router_stop(self) -> None:
         self._begin(changing=True)
         self._deregister()
@@ -113,7 +118,10 @@ class Work:
 
     def _stop(self) -> None:
         self._begin(changing=True)
-        self._remove(list(self.part["absent"]), draining=self.plan["action"] in ("scale", "deploy"))
+        draining = self.plan["action"] in ("scale", "deploy")
+        if draining and not self.order.check:
+            self._mark_draining()
+        self._remove(list(self.part["absent"]), draining)
         if not self.part["create"] and not self.order.check:
             self.runtime.sweep()
 
@@ -175,15 +183,37 @@ class Work:
         """Refuse a plan that is out of date, and take or renew the group's lock."""
         with self._locked():
             now = self.state.record(self.group) or self._new_record()
-            if changing and not lock.same(now.get("lock"), self.order.holder):
-                self._check_fresh()
+            mine = lock.same(now.get("lock"), self.order.holder)
+            # First who holds it: that members have changed since the plan follows from it.
             self.lock = lock.taken(now.get("lock"), self.order.holder, self.group, time.time(), self.order.break_lock)
+            if changing and not mine:
+                self._check_fresh()
             if not self.order.check:
                 self.state.write_record(self.group, {**now, "lock": self.lock})
 
     def _locked(self) -> t.ContextManager[None]:
         """The host's lock; check mode leaves nothing behind, not even that."""
         return contextlib.nullcontext() if self.order.check else self.state.lock()
+
+    @contextlib.contextmanager
+    def _held(self) -> t.Iterator[None]:
+        """Renew the group's lock while members drain and stop, which may take longer than it lives."""
+        over = threading.Event()
+        holder = {**self.order.holder, "since": self.lock["since"]} if self.lock else None
+
+        def renew() -> None:
+            while holder and not over.wait(float(holder.get("ttl") or lock.DEFAULT_TTL) / 3):
+                # A look at the disk that fails is tried again: the next phase says so if the lock has been lost.
+                with contextlib.suppress(PdError):
+                    lock.hold(self.state, self.group, holder)
+
+        renewer = threading.Thread(target=renew, daemon=True)
+        renewer.start()
+        try:
+            yield
+        finally:
+            over.set()
+            renewer.join()
 
     def _mine_to_change(self, now: t.Mapping[str, t.Any]) -> None:
         """Raise when another run has the lock by now: ours had run out."""
@@ -228,13 +258,29 @@ class Work:
             return
         if not found:
             return
-        with ThreadPoolExecutor(max_workers=min(16, len(found))) as pool:
+        with self._held(), ThreadPoolExecutor(max_workers=min(16, len(found))) as pool:
             for name, problem in zip(found, pool.map(lambda i: self._remove_one(i, draining), found)):
                 if problem:
                     self.failed[name] = problem
                 else:
                     self.removed.append(name)
                     self.logs[name] = self.state.kept_log_path(self.group, name)
+
+    def _mark_draining(self) -> None:
+        """Before a member is waited for: it has left the router, and whoever comes after a run that is killed now goes on removing it. The
+        count that this run was asked for is noted with it."""
+        going = [i for i in self.part["absent"] if i in self.before and self.before[i]["state"] == "running"]
+        going = [i for i in going if self.before[i]["label"]["role"] != "router"]
+        if not going:
+            return
+        with self._locked():
+            for name in going:
+                self.state.mark_draining(self.group, name)
+            now = self.state.record(self.group)
+            after = self.plan["record"]
+            if now and now.get("desired") != after.get("desired"):
+                told = {"desired": after.get("desired"), "serial": after.get("serial")}
+                self.state.write_record(self.group, {**now, **told})
 
     def _remove_one(self, name: str, draining: bool) -> str:
         """Drain and remove one member. Returns why it could not be removed."""

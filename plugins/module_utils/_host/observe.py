@@ -78,7 +78,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
                 **kernel,
                 "exposed": ports.exposed(low, high, kernel),
             },
-            "members": _members(members, runtimes),
+            "members": _members(members, runtimes, state),
             "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
             "models": {path: future.result() for path, future in models.items()},
             "executables": {
@@ -98,7 +98,7 @@ def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], 
     return list(dict.fromkeys([*wanted, *(str(source[key]) for source in sources if source.get(key))]))
 
 
-def _members(members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime]) -> list[dict[str, t.Any]]:
+def _members(members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime], state: State) -> list[dict[str, t.Any]]:
     """The members with what they answer, all asked at once."""
     if not members:
         return []
@@ -107,6 +107,9 @@ def _members(members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime]) -> li
             (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
         ]
         told = [_member(live, unready.result(), registered.result()) for live, unready, registered in asked]
+    for member in told:
+        if state.draining(member["label"]["group"], member["label"]["member"]):
+            member["draining"] = True
     for member in told:
         _mark_stuck(member, runtimes)
     return told

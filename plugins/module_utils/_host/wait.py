@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 from dataclasses import dataclass, field
 
@@ -49,7 +48,7 @@ def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
 def wait(request: Request, state: State) -> dict[str, t.Any]:
     """Look at the members until something changes, or the slice is over."""
     if request.holder:
-        hold(state, request.group, request.holder)
+        lock.hold(state, request.group, request.holder)
     runtime = _runtimes.runtime(request.runtime, state, request.supervisord, request.docker_host)
     members = [
         Watched(
@@ -72,14 +71,6 @@ def wait(request: Request, state: State) -> dict[str, t.Any]:
 
     found = Watch(members, live, read).until(min(LONGEST_SLICE, max(1, request.seconds)))
     return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}
-
-
-def hold(state: State, group: str, holder: t.Mapping[str, t.Any]) -> None:
-    """Renew the group's lock, if this run has it: a wait may take longer than a lock lives."""
-    with state.lock():
-        record = state.record(group)
-        if record and lock.same(record.get("lock"), holder):
-            state.write_record(group, {**record, "lock": lock.taken(record["lock"], holder, group, time.time())})
 
 
 def doomed(live: t.Mapping[str, t.Any], lines: list[str]) -> str:

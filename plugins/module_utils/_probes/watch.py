@@ -21,6 +21,9 @@ from .._core.symptom import Symptom, cut, diagnose, last_line
 from . import health, ports, processes
 
 LOOK_EVERY = 0.5
+ROUTER_EVERY = 0.2
+# Members that start together become ready together: one that is ready is told this much later, with those that follow it.
+LINGER = 1.5
 HEALTH_TIMEOUT = 3.0
 # vLLM "ERROR 11-29 14:53:24", and what routers and Python's logging write: "2026-11-29T14:53:24" or with a space.
 _SHORT_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)\b")
@@ -57,17 +60,22 @@ class Watch:
         self._logs: dict[str, tuple[tuple[t.Any, ...] | None, list[str]]] = {}
 
     def until(self, seconds: float) -> dict[str, dict[str, t.Any]]:
-        """Look until a state has changed (one has become ready, or failed), all are settled, or the time is over. Results by member id."""
+        """Look until a state has changed (one has become ready, or failed), all are settled, or the time is over. Results by member id.
+
+        A router is ready within a second, and clients wait for it: it is looked at more often."""
+        every = ROUTER_EVERY if all(m.role == "router" for m in self.members) else LOOK_EVERY
         deadline = time.monotonic() + seconds
         before = {m.id: (m.memory.state, m.memory.why) for m in self.members}
+        lingering = False
         while True:
             found = self.look()
-            states = {name: result["state"] for name, result in found.items()}
-            settled = all(s != "loading" for s in states.values())
-            news = any(_news(before[name], result) for name, result in found.items())
-            if settled or news or time.monotonic() + LOOK_EVERY > deadline:
+            settled = all(result["state"] != "loading" for result in found.values())
+            news = {result["state"] for name, result in found.items() if _news(before[name], result)}
+            if news and not lingering:
+                lingering, deadline = True, min(deadline, time.monotonic() + LINGER)
+            if settled or news - {"ready"} or time.monotonic() + every > deadline:
                 return found
-            time.sleep(LOOK_EVERY)
+            time.sleep(every)
 
     def look(self) -> dict[str, dict[str, t.Any]]:
         live = self.live()
@@ -193,6 +201,7 @@ def _result(
         "log": live.get("log"),
         "pid": sight.pid,
         "restarts": sight.restarts,
+        "since": since,
         "elapsed": round(max(0.0, now - since), 1) if since else None,
         "url": member.probe["url"],
     }

@@ -68,6 +68,9 @@ class State:
     def log_path(self, group: str, member: str) -> str:
         return os.path.join(self.member_dir(group, member), "member.log")
 
+    def draining_path(self, group: str, member: str) -> str:
+        return os.path.join(self.member_dir(group, member), "draining")
+
     def kept_log_path(self, group: str, member: str) -> str:
         return os.path.join(self.group_dir(group), "logs", plain_name(member) + ".log")
 
@@ -95,6 +98,10 @@ class State:
     def record(self, group: str) -> dict[str, t.Any] | None:
         return read_json(self.record_path(group))
 
+    def draining(self, group: str, member: str) -> bool:
+        """Whether a run has begun to take this member away."""
+        return os.path.exists(self.draining_path(group, member))
+
     # -- writing -------------------------------------------------------------------------------------------------------------------
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
@@ -105,6 +112,11 @@ class State:
         path = self.member_dir(label["group"], label["member"])
         make_dirs(path)
         write(os.path.join(path, "label.json"), json.dumps(label, indent=1, sort_keys=True) + "\n")
+
+    def mark_draining(self, group: str, member: str) -> None:
+        """Say that a member is leaving. It goes with the member."""
+        if os.path.isdir(self.member_dir(group, member)):
+            write(self.draining_path(group, member), f"{time.time():.3f}\n")
 
     def delete_member(self, group: str, member: str) -> None:
         """Delete what is kept of a member. Its log stays until the group is forgotten, or the next member of that id goes: whoever asks
@@ -182,8 +194,10 @@ class State:
                 time.sleep(0.1)
                 continue
             if _same_file(descriptor, path):
-                os.truncate(descriptor, 0)
-                os.pwrite(descriptor, f"pid {os.getpid()} since {time.strftime('%H:%M:%S')}\n".encode(), 0)
+                # Who has it is a courtesy to those who wait; on a full disk it is left out.
+                with contextlib.suppress(OSError):
+                    os.truncate(descriptor, 0)
+                    os.pwrite(descriptor, f"pid {os.getpid()} since {time.strftime('%H:%M:%S')}\n".encode(), 0)
                 return descriptor
             os.close(descriptor)
 

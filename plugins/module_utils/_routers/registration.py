@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One registration with a router, from what is asked to what is told: for router_peers, and for the phase that starts a router."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._core.errors import PdError
+from . import dialect
+from .reconcile import Outcome, Reconciler, Wanted
+
+_DEFAULTS: dict[str, t.Any] = {
+    "peers": [], "remove": [], "only_remove": False, "exclusive": True, "manage": True, "timeout": 30.0, "settle": 30.0,
+}  # fmt: skip
+
+
+def register(asked: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
+    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised."""
+    given = {**_DEFAULTS, **asked}
+    fields = ("url", "model", "peers", "remove", "only_remove", "exclusive", "manage", "settle")
+    wanted = Wanted(**{name: given[name] for name in fields})
+    try:
+        outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"]).run(check)
+    except PdError as exc:
+        return {"failed": True, "msg": f"Registering members with the router at {wanted.url}: {exc}"}
+    return describe(outcome, given, check)
+
+
+def describe(outcome: Outcome, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
+    """The result. It fails when the registry does not hold in the end what it must."""
+    problems = [] if check else list(outcome.refusals)
+    if outcome.missing and not check:
+        problems.append(f"the router at {params['url']} did not admit {', '.join(outcome.missing)}")
+    if outcome.stale and params["only_remove"] and not check:
+        problems.append(f"the router at {params['url']} still has {', '.join(outcome.stale)}")
+    told = [f"{len(urls)} {word}" for urls, word in ((outcome.added, "added"), (outcome.removed, "removed")) if urls]
+    summary = f"{len(outcome.confirmed)} of {len(params['peers'])} members confirmed by the router's list"
+    failed = not check and bool(outcome.missing or (outcome.stale and params["only_remove"]))
+    hint = " Read its own list (GET /workers) and its log; deploy again repeats this."
+    return {
+        "changed": outcome.changed,
+        "failed": failed,
+        "added": outcome.added,
+        "removed": outcome.removed,
+        "confirmed": outcome.confirmed,
+        "missing": outcome.missing,
+        "stale": outcome.stale,
+        "unhealthy": outcome.unhealthy,
+        "msg": "; ".join(problems) + "." + hint if failed else ", ".join([*told, summary]),
+        "warnings": [] if failed else problems,
+        "diff": {
+            "before": _lines(outcome.before),
+            "after": _lines(outcome.after) if not check else _planned(outcome, params),
+        },
+    }
+
+
+def _lines(peers: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    return "".join(sorted(f"{p['worker_type']} {p['url']}\n" for p in peers))
+
+
+def _planned(outcome: Outcome, params: t.Mapping[str, t.Any]) -> str:
+    roles = {p["url"]: p["role"] for p in params["peers"]}
+    kept = [p for p in outcome.before if p["url"] not in outcome.removed]
+    added = [{"worker_type": roles[url], "url": url} for url in outcome.added]
+    return _lines([*kept, *added])

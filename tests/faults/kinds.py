@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the kinds of faults mean to a user: the table of docs/failures.md, which a test makes anew from here."""
+
+from __future__ import annotations
+
+from faults.model import Kind
+
+AGAIN = "run the same playbook again"
+
+KINDS: dict[str, Kind] = {
+    # -- hosts
+    "unreachable": Kind(
+        "a host does not answer",
+        "`h2 did not answer and may still run g-decode-0`, or Ansible's UNREACHABLE in the task that met it",
+        "before anything has stopped: all. Later: what has not stopped yet, or has started already. No part of a new formation serves",
+        f"bring the host back, then {AGAIN}; or fence it and state it: `-e pd_lost_hosts=h2`",
+    ),
+    "cut": Kind(
+        "the connection breaks in the middle of a phase",
+        "the same as above; the phase may have done its work there",
+        "what the host did before it was cut; its members are looked at again by the next run",
+        AGAIN,
+    ),
+    "limit": Kind(
+        "`--limit` leaves out a host of the group",
+        "`a restart of a part of the group is refused`, and which host with which members",
+        "all, as before",
+        "run without `--limit`",
+    ),
+    "host-removed": Kind(
+        "a host with members is no longer in the inventory",
+        "the host and its members, which the record names; a restart is refused",
+        "all, as before",
+        "put the host back and remove or move its members by a run; or fence it: `-e pd_lost_hosts=h2`",
+    ),
+    "pattern-changed": Kind(
+        "a host with members is no longer in its role's pattern",
+        "a pending configuration; a restart moves the member",
+        "all, until the restart; then the new ones",
+        "`restart`",
+    ),
+    "clock-skew": Kind(
+        "the clocks of hosts differ, or a lock is of another time",
+        "nothing",
+        "as without it: times are compared on the host that wrote them only",
+        "nothing",
+    ),
+    "disk-full": Kind(
+        "the disk of the state directory is full",
+        "`No space left on device`, with the file",
+        "what ran before",
+        f"make room, then {AGAIN}",
+    ),
+    # -- members
+    "engine-dies-at-load": Kind(
+        "an engine dies while it loads",
+        "the member, its host, the line of its log that says why, what to do about it, and `What runs is kept: ...`",
+        "the healthy engines of this run; no router, the endpoint is not registered",
+        f"mend the cause, then {AGAIN} (after a restart: `deploy` is enough)",
+    ),
+    "engine-dies-at-first-request": Kind(
+        "an engine dies at its first request",
+        "the proof fails and names the member; the endpoint is not registered",
+        "the others",
+        f"mend the cause, then {AGAIN}",
+    ),
+    "engine-dies-under-traffic": Kind(
+        "an engine dies while the group serves",
+        "`status` shows the member down and why; `deploy` says that it is replaced",
+        "the others; with dynamic membership the router goes on with the peers that are left",
+        "`deploy`: it replaces what is down, and nothing else",
+    ),
+    "ignores-sigterm": Kind(
+        "a member does not end when it is told to",
+        "nothing more than the time that `limits.stop` gives it",
+        "it is killed after `limits.stop`, with all its processes",
+        "nothing",
+    ),
+    "container-removed": Kind(
+        "a container was removed by hand",
+        "`status`: its container is gone",
+        "the others",
+        "`deploy`",
+    ),
+    "stranger": Kind(
+        "a container that is none of ours has a member's name",
+        "its name and that it is not the collection's",
+        "the stranger, untouched, and what ran before",
+        f"remove or rename it, then {AGAIN}",
+    ),
+    "docker-stops": Kind(
+        "the Docker daemon stops",
+        "`systemctl start docker`, and which host is unknown for it",
+        "nothing is changed; containers go on or not, as the daemon is set",
+        f"start it, then {AGAIN}",
+    ),
+    # -- routers
+    "router-dies": Kind(
+        "the router dies",
+        "`status` shows it down; no answer at the endpoint",
+        "the engines",
+        "`deploy`: a new router gets the same peers",
+    ),
+    "port-taken": Kind(
+        "the router's port is taken by a stranger",
+        "the port and the process that has it",
+        "the stranger, and the engines where they had started",
+        f"end it or choose another port, then {AGAIN}",
+    ),
+    "registry-fails": Kind(
+        "the router's registry answers 500, or not at all",
+        "the router's answer, the member that could not be told, and where the router's log is",
+        "all; a member that was to leave has not been stopped",
+        f"see the router's log; {AGAIN}",
+    ),
+    "peer-admitted-late": Kind(
+        "the router admits a peer late",
+        "nothing: the registry is read back until it is there",
+        "all",
+        "nothing",
+    ),
+    "peer-never-admitted": Kind(
+        "the router says yes to a peer and never has it",
+        "`did not admit`, with the peer's URL; the endpoint is not registered",
+        "all",
+        "another version of the router; then `restart`",
+    ),
+    "ghost": Kind(
+        "the registry has a peer that is none of the group's",
+        "its URL, and that it was removed",
+        "all",
+        "nothing: the run that sees it removes it",
+    ),
+    # -- runs
+    "ctrl-c": Kind(
+        "Ctrl-C",
+        "`User interrupted execution`",
+        "what the phase had done; nothing new starts",
+        AGAIN,
+    ),
+    "kill-9": Kind(
+        "ansible-playbook is killed, alone or with the modules that work for it",
+        "nothing; `status` shows the lock of the dead run",
+        "what the phase had done; a module on a host ends its phase by itself",
+        f"{AGAIN}: the lock of a run that died on this machine holds nobody up. From another machine: `-e pd_break_lock=true`",
+    ),
+    "two-runs": Kind(
+        "two runs change one group at a time",
+        "the second: `... is changing it since ...`, who and when",
+        "what the first does",
+        "wait for the first, then run again",
+    ),
+    "overtaken": Kind(
+        "a run is overtaken by another between its plan and its first change",
+        "`another run has changed its members since the plan was made`",
+        "what the other run made",
+        AGAIN,
+    ),
+    "same-gpus": Kind(
+        "two new groups are planned for the same GPUs",
+        "the second: `GPU 0 is held by member ...`, or that it does not fit",
+        "the first group",
+        "run again: the plan takes what is free then, or says that nothing is",
+    ),
+    # -- hands
+    "label-edited": Kind(
+        "a member's label was edited by hand",
+        "another revision or generation: a pending configuration. Another address: the member is down",
+        "all",
+        "`restart`",
+    ),
+    "state-damaged": Kind(
+        "a label or a record is damaged",
+        "the file, that it is damaged, and where in it; the host is unknown",
+        "all, as before",
+        f"restore the file, or remove the member by hand; then {AGAIN}",
+    ),
+}
+
+BEGIN, END = "<!-- from tests/faults/kinds.py: begin -->", "<!-- from tests/faults/kinds.py: end -->"
+
+
+def table() -> str:
+    """The table of docs/failures.md."""
+    rows = ["| what happens | what you see | what runs | what to do |", "|---|---|---|---|"]
+    rows += [f"| {kind.happens} | {kind.seen} | {kind.runs} | {kind.do} |" for kind in KINDS.values()]
+    return "\n".join(rows)
