@@ -36,7 +36,7 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
     _check_sharing(group, template.uses, known, findings)
     _check_seed(sides, uses, findings)
     _check_hybrid_manager(template, sides, uses, findings)
-    _check_pages(template, sides, uses, findings)
+    _check_pages(sides, uses, findings)
     for side in sides:
         use = uses.get(side.role)
         if use:
@@ -44,7 +44,7 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
             _check_recurrent(side, use, findings)
             _check_flags(side, use, findings)
             _check_hardware(side, use, known, findings)
-            _check_capacity(template, side, use, findings)
+            _check_capacity(side, use, findings)
 
 
 def _check_services(uses: t.Mapping[str, Use], findings: Findings) -> None:
@@ -133,9 +133,7 @@ def _check_hybrid_manager(
             )
 
 
-def _check_pages(
-    template: GroupTemplate, sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings
-) -> None:
+def _check_pages(sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings) -> None:
     """A chunk size that a cache turns into the engine's block size, on one side of the pair alone."""
     for side, peer in (sides, sides[::-1]):
         use = uses.get(side.role)
@@ -235,7 +233,7 @@ def _check_hardware(side: Side, use: Use, known: Known, findings: Findings) -> N
             )
 
 
-def _check_capacity(template: GroupTemplate, side: Side, use: Use, findings: Findings) -> None:
+def _check_capacity(side: Side, use: Use, findings: Findings) -> None:
     """What the cache holds, compared with the KV cache of the longest prompts."""
     capacity = use.provider.capacity
     size = use.options.get(capacity.get("option", ""))
