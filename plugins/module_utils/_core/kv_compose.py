@@ -18,7 +18,8 @@ MULTI = "MultiConnector"
 OUTER_ROLE = {"prefill": "kv_producer", "decode": "kv_consumer"}
 # The scheduler reads it at the top alone (semantics.md 8.4).
 LIFTED = "kv_load_failure_policy"
-_BARE = re.compile(r'(?<!")\$\{([^}]*)\}(?!")')
+# A string of JSON as it stands, or a placeholder outside of one.
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|\$\{([^}]*)\}')
 _MARK = "\x00"
 
 
@@ -54,7 +55,9 @@ def read_with_placeholders(text: str) -> dict[str, t.Any] | None:
     """A user's connector as a dictionary, in which a bare `${...}` (where a number stands) can be told from a quoted one; None when it is
     no object. `write_with_placeholders` undoes it."""
     try:
-        value = json.loads(_BARE.sub(lambda m: json.dumps(f"{_MARK}{m.group(1)}"), text))
+        value = json.loads(
+            _BARE.sub(lambda m: m.group() if m.group(1) is None else json.dumps(_MARK + m.group(1)), text)
+        )
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
