@@ -25,6 +25,10 @@ env-run env-tools env-floor: env-%:
 env-parsers: ## Make what tests read command lines with: both routers, and SGLang's source
 	@tests/env/parsers.sh
 
+.PHONY: env-caches
+env-caches: ## Make the cache services that tests deploy: LMCache's server, and Mooncake's master with its client
+	@tests/env/caches.sh
+
 demo-env: env-run
 	@$(call with,run) examples/demo/setup.sh
 
@@ -47,6 +51,7 @@ test-unit: env-tools ## Test the rules and the plugins, nothing else running
 
 test-integration: env-tools demo-env ## Test playbooks and modules with real processes, no engine
 	@tests/env/parsers.sh || echo "tests that need what is missing are skipped" >&2
+	@tests/env/caches.sh || echo "tests that need what is missing are skipped" >&2
 	@tests/env/pytest.sh integration tools tests/integration -m "not faults" -n 2 --dist loadfile $(ARGS)
 
 test-faults-telling: env-tools ## Carry out the most telling rows of the fault table

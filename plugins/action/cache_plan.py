@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core import cache_plan as core
 from ..module_utils._core import plan as group_plan
-from ..module_utils._core.cache_service import ROLE, users_of
+from ..module_utils._core.cache_service import ROLE, parse, users_of
 from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
@@ -54,7 +54,7 @@ class ActionModule(PdAction):
         if name not in written:
             raise PdError(f"There is no cache service {name!r} in pd_caches. Services: {', '.join(sorted(written))}.")
         recipes, groups = _caches.recipes_of(self), self.groups()
-        service = _caches.parse({name: written[name]}, recipes, findings, groups).get(name)
+        service = parse({name: written[name]}, recipes, findings, groups).get(name)
         template = render(service, recipes[service.provider], findings) if service and not service.address else None
         self._refuse(name, findings)
         if service is None or template is None:

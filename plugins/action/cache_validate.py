@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core.cache_service import users_of
+from ..module_utils._core.cache_service import parse, users_of
 from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
@@ -43,7 +43,7 @@ class ActionModule(PdAction):
     def _judge(self, chosen: dict[str, t.Any], names: list[str]) -> dict[str, t.Any]:
         findings = Findings()
         recipes, groups = _caches.recipes_of(self), self.groups()
-        services = _caches.parse(chosen, recipes, findings, groups)
+        services = parse(chosen, recipes, findings, groups)
         told = {}
         for name, service in services.items():
             recipe = recipes[service.provider]

@@ -10,7 +10,8 @@ import re
 import pytest
 from builders import ROOT
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import mode, pairing, placeholders, spec
+from ansible_collections.inferops.pd.plugins.module_utils._core import cache_service, mode, pairing, placeholders, spec
+from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 
 DOCS = os.path.join(ROOT, "docs")
 # Codes that are put together from parts: the expression in the code, and what comes of it.
@@ -125,6 +126,17 @@ def test_every_key_of_a_mode_file_is_explained():
     }.items():
         keys = {f"{place}.{key}" for key in schema["definitions"][name]["properties"]}
         assert {key for key in keys if key not in told} == set(), name
+
+
+def test_every_key_of_a_cache_service_and_of_its_recipe_is_explained():
+    told = entries("cache-services.md")
+    assert set(cache_service.KEYS) <= told
+    with open(os.path.join(ROOT, "pd_modes", "caches", "schema.json"), encoding="utf-8") as handle:
+        assert keys_of(json.load(handle)) <= told
+    for recipe in load_recipes().values():
+        plain = {name for name in recipe.placeholders() if not name.startswith(("ports.", "options."))}
+        assert {f"${{{name}}}" for name in plain} <= told
+        assert set(recipe.options) <= told, recipe.name
 
 
 def test_every_size_that_a_band_may_be_as_wide_as_is_explained():

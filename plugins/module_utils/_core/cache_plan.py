@@ -10,50 +10,18 @@ on the current spec, since nothing that it held is left."""
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
 
-from . import diff, record
-from .cache_recipe import CacheRecipe
-from .cache_service import ROLE, CacheService
-from .cache_template import CacheTemplate, build
+from . import diff
+from .cache_service import ROLE
+from .cache_template import build
+from .cache_value import Action, Choice, Request, assemble, removal
 from .errors import PdError
 from .finding import Findings
 from .member import CONTAINERS, member_id, seat_of
-from .observed import Host, Member
+from .observed import Member
 from .placement import Placer, Room, Seat, reserved_on
 from .preconditions import check_ephemeral, check_runtime_of
 from .situation import Situation
-
-Action = t.Literal["deploy", "restart", "remove"]
-
-
-@dataclass
-class Request:
-    """Everything that the plan is made from. `pattern` are the hosts of the service's pattern, resolved without --limit; `silent` those
-    that gave no facts; `lost` those that the user states are fenced; `users` the groups that name the service."""
-
-    service: CacheService
-    recipe: CacheRecipe
-    template: CacheTemplate
-    hosts: t.Mapping[str, Host]
-    pattern: t.Sequence[str]
-    action: Action = "deploy"
-    silent: t.Collection[str] = ()
-    lost: t.Collection[str] = ()
-    users: t.Sequence[str] = ()
-    reserved: t.Sequence[t.Mapping[str, t.Any]] = ()
-
-
-@dataclass
-class _Choice:
-    """Who stays, who leaves and who comes: hosts of new instances with why, by index."""
-
-    keep: list[Member] = field(default_factory=list)
-    leave: list[tuple[Member, str]] = field(default_factory=list)
-    replace: list[tuple[Member, str]] = field(default_factory=list)
-    create: list[tuple[str, int, str]] = field(default_factory=list)
-    # Instances that keep running although the spec says another thing, with what.
-    pending: list[str] = field(default_factory=list)
 
 
 def make(request: Request, findings: Findings) -> dict[str, t.Any]:
@@ -71,7 +39,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     generation = situation.generation + (1 if request.action == "restart" or not situation.generation else 0)
     members = _members(request, choice, seats, generation, findings)
     _check_hosts(request, {seat.host for seat in seats.values()}, findings)
-    plan = _assemble(request, situation, choice, members, generation, runtime)
+    plan = assemble(request, situation, choice, members, generation, runtime)
     _say_pending(request, choice, situation, findings)
     plan["clients_restart"] = _say_clients(request, choice, members, findings)
     return plan
@@ -80,8 +48,8 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
 # -- who stays, leaves and comes -------------------------------------------------------------------------------------------------------
 
 
-def _decide(request: Request, situation: Situation, findings: Findings) -> _Choice:
-    choice = _Choice()
+def _decide(request: Request, situation: Situation, findings: Findings) -> Choice:
+    choice = Choice()
     for member in situation.strays:
         choice.leave.append((member, "the same instance runs elsewhere by now"))
     if request.service.scope == "host":
@@ -91,7 +59,7 @@ def _decide(request: Request, situation: Situation, findings: Findings) -> _Choi
     return choice
 
 
-def _judge(request: Request, member: Member, choice: _Choice) -> None:
+def _judge(request: Request, member: Member, choice: Choice) -> None:
     """An instance that is at its place: kept, restarted because that was asked for, or replaced because it is down."""
     changed = member.revision != request.template.revision
     if request.action == "restart":
@@ -105,7 +73,7 @@ def _judge(request: Request, member: Member, choice: _Choice) -> None:
             choice.pending.append(f"{member.id} runs another spec")
 
 
-def _decide_each(request: Request, situation: Situation, choice: _Choice, findings: Findings) -> None:
+def _decide_each(request: Request, situation: Situation, choice: Choice, findings: Findings) -> None:
     """Scope host: one instance on every host of the pattern that answers."""
     wanted = [name for name in request.pattern if name in request.hosts and name not in request.silent]
     placed = set()
@@ -131,8 +99,8 @@ def _decide_each(request: Request, situation: Situation, choice: _Choice, findin
             )
 
 
-def _decide_one(request: Request, situation: Situation, choice: _Choice, findings: Findings) -> None:
-    """Scope group: exactly one. The one that runs keeps its place, also where the pattern has moved on; a second one would split the store."""
+def _decide_one(request: Request, situation: Situation, choice: Choice, findings: Findings) -> None:
+    """Scope group: exactly one, since a second one would split the store. The one that runs keeps its place, also out of the pattern."""
     if situation.unknown and not any(m.alive for m in situation.members):
         name = str(situation.unknown[0]["host"])
         findings.error(
@@ -169,7 +137,7 @@ def _decide_one(request: Request, situation: Situation, choice: _Choice, finding
         )
 
 
-def _runtime(request: Request, situation: Situation, choice: _Choice, findings: Findings) -> str:
+def _runtime(request: Request, situation: Situation, choice: Choice, findings: Findings) -> str:
     """The runtime that the plan is carried out with: one run cannot take an instance from one runtime to another."""
     wanted = request.service.runtime
     others = {str(m.label.get("runtime")) for m in (*situation.members, *situation.strays)} - {wanted, "None"}
@@ -189,7 +157,7 @@ def _runtime(request: Request, situation: Situation, choice: _Choice, findings: 
 # -- where ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _seats(request: Request, choice: _Choice, findings: Findings) -> dict[str, Seat]:
+def _seats(request: Request, choice: Choice, findings: Findings) -> dict[str, Seat]:
     """A seat for every instance that comes, by member id. One that comes again keeps its ports: its clients know it by them."""
     service = request.service
     going = [*(m for m, _why in choice.leave), *(m for m, _why in choice.replace)]
@@ -229,7 +197,7 @@ def _seats(request: Request, choice: _Choice, findings: Findings) -> dict[str, S
 
 
 def _members(
-    request: Request, choice: _Choice, seats: t.Mapping[str, Seat], generation: int, findings: Findings
+    request: Request, choice: Choice, seats: t.Mapping[str, Seat], generation: int, findings: Findings
 ) -> list[dict[str, t.Any]]:
     """Every instance that there is afterwards, those that run as their labels say."""
     found = []
@@ -315,186 +283,10 @@ def _check_hosts(request: Request, names: t.Collection[str], findings: Findings)
             )
 
 
-# -- the value -------------------------------------------------------------------------------------------------------------------------
-
-
-def _step(phase: str, do: str, why: str, member: str | None = None, host: str | None = None) -> dict[str, t.Any]:
-    return {"phase": phase, "do": do, "member": member, "host": host, "why": why}
-
-
-def _steps(request: Request, choice: _Choice) -> list[dict[str, t.Any]]:
-    steps = [_step("stop", "remove", why, m.id, m.host) for m, why in choice.leave]
-    steps += [_step("start", "replace", why, m.id, m.host) for m, why in choice.replace]
-    name = request.service.name
-    steps += [_step("start", "create", why, member_id(name, ROLE, index), host) for host, index, why in choice.create]
-    steps += [
-        _step("wait", "wait", f"it does not answer yet: {m.live.get('why') or m.state}", m.id, m.host)
-        for m in choice.keep
-        if not m.ready
-    ]
-    if any(s["do"] != "wait" for s in steps):
-        steps.append(_step("endpoint", "write", "the record on every host of the service"))
-    return steps
-
-
-def _assemble(
-    request: Request,
-    situation: Situation,
-    choice: _Choice,
-    members: list[dict[str, t.Any]],
-    generation: int,
-    runtime: str,
-) -> dict[str, t.Any]:
-    steps = _steps(request, choice)
-    plan = _frame(request.service.name, request.action, situation, steps)
-    plan |= {
-        "mode": request.recipe.name,
-        "runtime": runtime,
-        "revision": request.template.revision,
-        "generation": generation,
-        "pending": bool(choice.pending),
-        "desired": {ROLE: len(members)},
-        "members": members,
-        "hosts": _slices(request, situation, choice, members),
-        "cache": {
-            **request.service.to_plain(),
-            "users": list(request.users),
-            "clients_note": request.recipe.clients_note,
-        },
-    }
-    plan["record"] = _record(request, plan, situation)
-    plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
-    plan["diff"] = diff.of_plan(plan, situation.record, request.template.masked())
-    return plan
-
-
-def _frame(name: str, action: str, situation: Situation, steps: list[dict[str, t.Any]]) -> dict[str, t.Any]:
-    """What every plan has, and a service has not: a router, an endpoint, a proof."""
-    return {
-        "group": name,
-        "action": action,
-        "readiness": "all",
-        "router": {
-            "member": None,
-            "peers": [],
-            "policy": None,
-            "dialect": None,
-            "step": "none",
-            "why": "a cache service has none",
-            "model": "",
-            "add": [],
-            "remove": [],
-            "gives_up": "",
-        },
-        "steps": steps,
-        "endpoint": {"url": None, "served_model_name": None},
-        "proof": {},
-        "unknown": [m["id"] for m in situation.unknown],
-    }
-
-
-def _slices(
-    request: Request, situation: Situation, choice: _Choice, members: list[dict[str, t.Any]]
-) -> dict[str, dict[str, t.Any]]:
-    create = {member_id(request.service.name, ROLE, index) for _h, index, _w in choice.create}
-    create |= {m.id for m, _why in choice.replace}
-    names = {m["parts"][0]["host"] for m in members} | {m.host for m in (*situation.members, *situation.strays)}
-    names |= {name for name, host in request.hosts.items() if request.service.name in host.records}
-    slices: dict[str, dict[str, t.Any]] = {
-        name: {"present": [], "absent": [], "create": [], "observed": request.hosts[name].facts.get("digest")}
-        for name in sorted(names)
-    }
-    for member in members:
-        mine = slices[member["parts"][0]["host"]]
-        mine["present"].append(member["id"])
-        if member["id"] in create:
-            mine["create"].append(member["id"])
-    for gone, _why in choice.leave:
-        slices[gone.host]["absent"].append(gone.id)
-    return slices
-
-
-def _record(request: Request, plan: t.Mapping[str, t.Any], situation: Situation) -> dict[str, t.Any]:
-    """What is kept of a service on its hosts. While a change is pending the applied spec stays what it was."""
-    before = situation.record
-    made: dict[str, t.Any] = {
-        "schema": 1,
-        "group": request.service.name,
-        "cache": request.service.to_plain(),
-        "mode": plan["mode"],
-        "runtime": plan["runtime"],
-        "generation": plan["generation"],
-        "serial": int(before.get("serial", 0)) + 1,
-        "revision": plan["revision"],
-        "templates": request.template.masked(),
-        "desired": dict(plan["desired"]),
-        "members": [
-            {
-                "id": m["id"],
-                "role": ROLE,
-                "index": m["index"],
-                "host": m["parts"][0]["host"],
-                "revision": m["revision"],
-                "url": m["url"],
-                "port": m["parts"][0]["port"],
-                "ports": m["parts"][0]["ports"],
-                "gpus": [],
-            }
-            for m in plan["members"]
-        ],
-        "endpoint": {"url": None, "registered": False},
-        "state": "partial",
-    }
-    known = {m["id"] for m in made["members"]}
-    made["members"] += [m for m in situation.unknown if m["id"] not in known]
-    if plan["pending"] and before:
-        for key in ("revision", "templates", "cache", "runtime"):
-            made[key] = before.get(key, made[key])
-    return made
-
-
-def removal(
-    name: str, hosts: t.Mapping[str, Host], silent: t.Collection[str], lost: t.Collection[str], users: t.Sequence[str]
-) -> dict[str, t.Any]:
-    """The plan that takes a service down. It needs no spec: what runs, and the record, say all of it."""
-    situation = Situation.of(name, hosts, silent, lost)
-    every = [*situation.members, *situation.strays]
-    mine = sorted({m.host for m in every} | {n for n, host in hosts.items() if name in host.records})
-    steps = [_step("stop", "remove", "the service is removed", m.id, m.host) for m in every]
-    if mine:
-        steps.append(_step("endpoint", "remove", "the record on every host of the service"))
-    noted = situation.record
-    plan = _frame(name, "remove", situation, steps)
-    runtime = noted.get("runtime") or next((m.label.get("runtime") for m in every), "supervisor")
-    plan |= {
-        "mode": noted.get("mode"),
-        "runtime": runtime,
-        "revision": noted.get("revision"),
-        "generation": situation.generation,
-        "pending": False,
-        "desired": {},
-        "members": [],
-        "hosts": {
-            host: {
-                "present": [],
-                "create": [],
-                "absent": [m.id for m in every if m.host == host],
-                "observed": hosts[host].facts.get("digest"),
-            }
-            for host in mine
-        },
-        "cache": {**(noted.get("cache") or {}), "users": list(users), "clients_note": ""},
-        "record": noted,
-        "changed": bool(steps),
-    }
-    plan["diff"] = diff.of_plan(plan, noted, {})
-    return plan
-
-
 # -- what is said ----------------------------------------------------------------------------------------------------------------------
 
 
-def _say_pending(request: Request, choice: _Choice, situation: Situation, findings: Findings) -> None:
+def _say_pending(request: Request, choice: Choice, situation: Situation, findings: Findings) -> None:
     if not choice.pending:
         return
     name = request.service.name
@@ -512,7 +304,7 @@ def _say_pending(request: Request, choice: _Choice, situation: Situation, findin
     )
 
 
-def _say_clients(request: Request, choice: _Choice, members: list[dict[str, t.Any]], findings: Findings) -> bool:
+def _say_clients(request: Request, choice: Choice, members: list[dict[str, t.Any]], findings: Findings) -> bool:
     """What a start of an instance that clients knew already means for them; whether they must restart."""
     coming = {member_id(request.service.name, ROLE, index) for _h, index, _w in choice.create}
     again = [*(m for m, _w in choice.leave if m.id in coming), *(m for m, _w in choice.replace)]
@@ -534,7 +326,11 @@ def _say_clients(request: Request, choice: _Choice, members: list[dict[str, t.An
     )
     findings.warning(
         "cache-clients-restart",
-        f"cache service {request.service.name}: {why}, and its clients must restart after it: {names}. {request.recipe.clients_note}".strip(),
+        f"cache service {request.service.name}: {why}, and its clients must restart after it: {names}."
+        f" {request.recipe.clients_note}".strip(),
         "After this run: " + "; ".join(f"ansible-playbook inferops.pd.restart -e pd_group={g}" for g in users),
     )
     return True
+
+
+__all__ = ["Action", "Choice", "Request", "make", "removal"]

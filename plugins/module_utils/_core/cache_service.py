@@ -46,7 +46,7 @@ KEYS = (
 # What a service that somebody else runs may have beside its address.
 GIVEN_KEYS = ("provider", "address", "version", "options", "notes")
 LIMITS = {"start": 600, "stop": 30}
-ANY = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
+ANY = ("0.0.0.0", "::")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?$")
 _SIZE = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B?|B)?$", re.I)
 
@@ -216,7 +216,7 @@ def _deployed(
     reader.keys(f"{where}.limits", limits, LIMITS)
     runtime = reader.choice(where, entry, "runtime", RUNTIMES, "docker")
     image = reader.text(where, entry, "image")
-    if runtime == "docker" and not image:
+    if entry.get("runtime") in (None, "docker") and not image:
         reader.findings.error(
             "image-missing",
             f"{where}.image: runtime docker needs an image that holds {recipe.executable or 'the service'}.",

@@ -102,8 +102,8 @@ def table(state: t.Mapping[str, t.Any]) -> list[str]:
     used = f", used by {', '.join(state['users'])}" if state["users"] else ", used by no group"
     if state["state"] == "external":
         return [f"cache {state['name']}: {state['provider']} at {state['address']}, run by somebody else{used}"]
-    head = f"cache {state['name']}: {state['state'].upper()}  {state['provider']}, {state['ready']} of {state['desired']} instances ready{used}"
-    lines = [head]
+    count = f"{state['ready']} of {state['desired']} instances ready"
+    lines = [f"cache {state['name']}: {state['state'].upper()}  {state['provider']}, {count}{used}"]
     if state["pending"]:
         lines.append(
             f"  ! pending, applied by: ansible-playbook inferops.pd.caches -e pd_cache={state['name']} -e pd_restart_caches=true:"

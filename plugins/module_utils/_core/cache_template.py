@@ -64,7 +64,7 @@ def render(service: CacheService, recipe: CacheRecipe, findings: Findings) -> Ca
         findings.error("unreadable-arguments", str(exc), "", [])
         return None
     values = _values(service, recipe)
-    own = _own_arguments(service, recipe, values)
+    own = _own_arguments(service, recipe)
     _check_owned(where, args, own, recipe, findings)
     command = service.command if service.command is not None else recipe.command
     env = {name: _partial(value, values) for name, value in recipe.environment.items()}
@@ -99,7 +99,7 @@ def _values(service: CacheService, recipe: CacheRecipe) -> dict[str, t.Any]:
     return values
 
 
-def _own_arguments(service: CacheService, recipe: CacheRecipe, values: t.Mapping[str, t.Any]) -> list[str]:
+def _own_arguments(service: CacheService, recipe: CacheRecipe) -> list[str]:
     """The recipe's arguments. One that needs an option without a value is left out."""
     found = []
     for argument in recipe.arguments:

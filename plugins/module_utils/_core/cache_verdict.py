@@ -22,7 +22,7 @@ from .verdict import (
 
 
 def reach(plan: Result, results: Results, phase: str) -> Verdict:
-    """The verdict of a phase, start, stop or final. It is good only when nothing is missing: members that use the service start after it."""
+    """The verdict of a phase, start, stop or final. It is good only when nothing is missing: what uses the service starts after it."""
     if phase == "stop":
         return stopped(plan, results, what="Cache service", variable="pd_cache")
     verdict = Verdict(phase, ready={ROLE: []})

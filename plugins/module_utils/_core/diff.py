@@ -71,7 +71,6 @@ def of_plan(
     """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
     if not plan["changed"] and not plan["pending"] and not plan["steps"]:
         return []
-    members = {m["id"]: m for m in plan["members"]}
     was = before.get("revision")
     revision = plan["revision"] if was in (None, plan["revision"]) else f"{was} -> {plan['revision']}"
     head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {revision}"
@@ -81,13 +80,7 @@ def of_plan(
         lines += [f"  ~ {line}" for line in [*of_templates(before.get("templates") or {}, masked), *plan["moved"]]]
     elif plan["action"] == "restart":
         lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
-    for step in plan["steps"]:
-        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step["do"], "*")
-        what = " ".join(filter(None, [step["do"], step["member"], step["host"] and f"on {step['host']}"]))
-        lines.append(f"{mark} [{step['phase']}] {what}: {step['why']}")
-        member = members.get(step["member"] or "")
-        if member and step["do"] in ("create", "replace"):
-            lines += _member(member)
+    lines += of_steps(plan)
     if plan["router"]["peers"] and plan["steps"]:
         lines.append(
             f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
@@ -100,6 +93,20 @@ def of_plan(
     if plan["endpoint"]["url"]:
         lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")
     return [{"prepared": "\n".join(lines) + "\n"}]
+
+
+def of_steps(plan: t.Mapping[str, t.Any]) -> list[str]:
+    """The ordered actions, each new member with its ports, environment and command line."""
+    members = {m["id"]: m for m in plan["members"]}
+    lines: list[str] = []
+    for step in plan["steps"]:
+        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step["do"], "*")
+        what = " ".join(filter(None, [step["do"], step["member"], step["host"] and f"on {step['host']}"]))
+        lines.append(f"{mark} [{step['phase']}] {what}: {step['why']}")
+        member = members.get(step["member"] or "")
+        if member and step["do"] in ("create", "replace"):
+            lines += _member(member)
+    return lines
 
 
 def _member(member: t.Mapping[str, t.Any]) -> list[str]:
