@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client of an LMCache server, run by LMCache's own Python: does what a vLLM worker without a GPU does. `lmcache_client.py URL store|read|ping`
-prints what came of it in one line."""
+"""A client of an LMCache server, run by LMCache's own Python: does what a vLLM worker without a GPU does.
+
+`lmcache_client.py URL store|read|ping` prints what came of it in one line."""
 
 from __future__ import annotations
 

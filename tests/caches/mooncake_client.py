@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client of a Mooncake Store, run by Mooncake's own Python, with the segment that a service's options describe. Reads commands from standard
-input (`put KEY`, `get KEY`), so that one client can outlive its master, and answers each in a line."""
+"""A client of a Mooncake Store, run by Mooncake's own Python, with the segment that a service's options describe.
+
+Reads commands from standard input (`put KEY`, `get KEY`), so that one client can outlive its master, and answers each in a line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real LMCache server and a real Mooncake master, deployed by the playbooks, asked by their own clients, killed, restarted, removed. No GPU: KV
-goes through the LMCache server's own path for workers without one, and through Mooncake's over TCP."""
+"""A real LMCache server and a real Mooncake master, deployed by the playbooks, asked by their own clients, killed, restarted, removed.
+
+No GPU: KV goes through the LMCache server's own path for workers without one, and through Mooncake's over TCP."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_what_a_recipe_refers_to_must_exist(change: dict[str, t.Any], told: str)
         "probe": {},
         "options": {"size": {"type": "size", "summary": "x"}},
     }
-    with pytest.raises(PdError, match="x.yml") as refused:
+    with pytest.raises(PdError, match=r"x\.yml") as refused:
         from_plain({**raw, **change}, "x.yml")
     assert told in str(refused.value)
 
