@@ -16,6 +16,7 @@ from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.observed import Host, read_host
 from ..module_utils._core.spec import ENGINE_ROLES
 from ..module_utils._core.validate import Verdict
+from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction, known_of, refuse
 from ..plugin_utils._plain import names_list, to_plain
 
@@ -64,6 +65,10 @@ class ActionModule(PdAction):
                     [],
                     host,
                 )
+        # A run that was killed here holds its locks on hosts that cannot see that it is gone.
+        dead = lock.of_dead((host.records.get(name) or {}).get("lock") for host in hosts.values())
+        if dead:
+            plan["dead_locks"] = dead
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
         self._refuse(name, findings, {})
         self._show(result)

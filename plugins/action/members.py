@@ -77,7 +77,7 @@ class ActionModule(PdAction):
             "phase": phase,
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
             **self.runtime_options(),
-            "holder": holder(float(plan.get("hold") or 0)),
+            "holder": {**holder(float(plan.get("hold") or 0)), "dead": plan.get("dead_locks") or []},
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],

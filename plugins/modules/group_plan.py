@@ -127,6 +127,11 @@ plan:
     endpoint:
       description: The address for clients and the name of the model.
       type: dict
+    kv_cache:
+      description:
+        - The KV cache beside the transfer, with its provider, service, options, roles, and why these; by role in C(by_role).
+        - Null where there is none.
+      type: dict
     hosts:
       description: Per host who must be there, who must not, and a digest of what the plan took for granted.
       type: dict

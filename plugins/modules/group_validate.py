@@ -108,7 +108,7 @@ findings:
       description: The host it is about, or null.
       type: str
 spec:
-  description: The spec with every inherited value filled in; of secrets the names alone.
+  description: The spec with every inherited value filled in, the roles of its KV cache included; of secrets the names alone.
   returned: for one group
   type: dict
 observe:

@@ -17,6 +17,8 @@ from support import ROOT, Site
 
 pytestmark = pytest.mark.e2e
 PORT = 28290
+# A machine that does much else at once still starts them.
+LONG = 1500
 # Nine blocks of 32 tokens, each of which is stored when it is full.
 PROMPT = "once upon a time there was a host with a cache of its own, and " * 8
 
@@ -73,13 +75,13 @@ def test_a_second_prompt_after_a_killed_prefill_is_served_from_the_store(site: S
     shown = site.play("deploy", "--check", "--diff").ok().out
     assert '"kv_connector":"ExampleConnector"' in shown
     assert "cache example: the roles that the mode allows (not decode:" in shown
-    site.play("deploy").ok()
+    site.play("deploy", timeout=LONG).ok()
     assert label(site, "real-prefill-0")["cache"]["injected"] is True
     first = ask(PROMPT)
     assert hits(site) == 0
     assert any(store.iterdir())
     os.kill(pid_of(site, "real-prefill-0"), signal.SIGKILL)
-    site.play("deploy").ok()
+    site.play("deploy", timeout=LONG).ok()
     assert hits(site) == 0
     assert ask(PROMPT) == first
     assert hits(site) >= 128
@@ -90,7 +92,7 @@ def test_without_the_cache_the_answer_is_the_same(site: Site) -> None:
     site.groups["real"]["kv_cache"] = None
     site.write()
     assert "prefill cache" in site.play("deploy", "--diff").ok().out
-    site.play("restart", pd_group="real").ok()
+    site.play("restart", timeout=LONG, pd_group="real").ok()
     assert "cache" not in label(site, "real-prefill-0")
     assert ask(PROMPT) == first
     assert hits(site) == 0

@@ -50,6 +50,8 @@ class Case(Life):
         self.cause = self.folder / "cause"
         self.runs: list[Background] = []
         self.written = self.told()
+        # A host that is in no inventory any more still runs what it ran.
+        self.every_state = super().states
         self.before: dict[str, int] = {}
         # What a row's functions keep from one to the other.
         self.keep: dict[str, t.Any] = {}
@@ -138,6 +140,10 @@ class Case(Life):
     @property
     def group(self) -> dict[str, t.Any]:
         return t.cast("dict[str, t.Any]", self.groups["g"])
+
+    @property
+    def states(self) -> list[Path]:
+        return getattr(self, "every_state", None) or super().states
 
     @property
     def address(self) -> str:

@@ -88,7 +88,7 @@ def lost(phase: str, host: str = "h2", **how: t.Any) -> Fault:
 
 
 ROWS = [
-    unreachable("observe", runs=KEPT, in_selection=True),
+    unreachable("observe", runs=KEPT),
     unreachable("router_stop"),
     unreachable("stop", runs=only("decode"), in_selection=True),
     unreachable("start", runs=only("prefill")),
@@ -164,7 +164,6 @@ ROWS = [
         needs=("nic",),
         told=(r"h2.{0,80}g-decode-0.{0,80}a restart of a part of the group is refused",),
         lift=take_back,
-        in_selection=True,
     ),
     Fault(
         "host-gone-from-the-inventory-and-a-deploy",
@@ -219,6 +218,5 @@ ROWS = [
         formed=False,
         fails=False,
         needs=("nic",),
-        in_selection=True,
     ),
 ]

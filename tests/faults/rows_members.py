@@ -148,7 +148,6 @@ ROWS = [
         kill("decode"),
         fails=False,
         runs=ALL,
-        in_selection=True,
     ),
     Fault("prefill-dies-under-traffic", "engine-dies-under-traffic", kill("prefill"), fails=False, runs=ALL),
     Fault(
@@ -213,7 +212,6 @@ ROWS = [
         told=(r"500",),
         lift=mended,
         heal=(scale(decode=2), scale(decode=1)),
-        in_selection=True,
     ),
     Fault(
         "registry-hangs",

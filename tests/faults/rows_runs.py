@@ -166,7 +166,7 @@ BEFORE: dict[str, t.Any] = {
     "proof": only("prefill", "decode", "router"),
     "endpoint": only("prefill", "decode", "router"),
 }
-TELLING = {("kill-9", "start"), ("kill-all", "stop"), ("ctrl-c", "start")}
+TELLING = {("kill-9", "start"), ("kill-all", "stop")}
 
 ROWS = [
     *[
@@ -281,7 +281,6 @@ ROWS = [
         told=(r"g-prefill-0|another run has changed its members",),
         lift=remove_b,
         heal=(DEPLOY,),
-        in_selection=True,
     ),
     Fault(
         "two-groups-one-run-the-same-gpus",
@@ -302,7 +301,6 @@ ROWS = [
         told=(r"[Pp]ending",),
         runs=KEPT,
         heal=(RESTART,),
-        in_selection=True,
     ),
     Fault(
         "a-label-of-another-generation",

@@ -60,3 +60,16 @@ def test_a_dead_runs_lock_is_no_obstacle_on_its_own_machine():
     elsewhere = {**OTHER, "process": {"pid": child.pid, "machine": "another boot"}}
     with pytest.raises(HostError):
         lock.taken(elsewhere, ME, "g", 1000.0)
+
+
+def test_the_controller_tells_a_host_which_runs_are_gone():
+    """A host cannot see the processes of the machine that a run was started on."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        pass
+    gone = {**OTHER, "process": {**lock.process(), "pid": child.pid}}
+    assert lock.of_dead([None, OTHER, {**OTHER, "process": lock.process()}]) == []
+    known = lock.of_dead([gone])
+    there = {**OTHER, "process": {"pid": child.pid, "machine": "as the host sees it"}}
+    assert lock.taken(there, {**ME, "dead": known}, "g", 1000.0)["who"] == ME["who"]
+    with pytest.raises(HostError):
+        lock.taken({**there, "since": 901.0}, {**ME, "dead": known}, "g", 1000.0)

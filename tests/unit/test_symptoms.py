@@ -50,6 +50,17 @@ zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:46600')
         True,
         STARTING + "zmq.error.ZMQError: Cannot assign requested address (addr='tcp://192.0.2.77:46602')\n",
     ),
+    "no LMCache in the engine": (
+        "cache client not installed",
+        True,
+        STARTING
+        + "(EngineCore pid=9) ERROR 11-29 15:18:01 [core.py:1124] ModuleNotFoundError: No module named 'lmcache'\n",
+    ),
+    "a Mooncake master that does not answer": (
+        "cache segment refused",
+        True,
+        STARTING + "E1129 15:18:01.000000 77 client.cpp:99] MountSegment: rpc error, code: 14\n",
+    ),
     "block size refused, with an echo from the API server": (
         "block size refused",
         True,

@@ -36,14 +36,15 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
     _check_sharing(group, template.uses, known, findings)
     _check_seed(sides, uses, findings)
     _check_hybrid_manager(template, sides, uses, findings)
-    _check_pages(template, sides, uses, findings)
+    _check_pages(sides, uses, findings)
     for side in sides:
         use = uses.get(side.role)
         if use:
             _check_versions(side, use, template.mode.name, findings)
             _check_recurrent(side, use, findings)
+            _check_flags(side, use, findings)
             _check_hardware(side, use, known, findings)
-            _check_capacity(template, side, use, findings)
+            _check_capacity(side, use, findings)
 
 
 def _check_services(uses: t.Mapping[str, Use], findings: Findings) -> None:
@@ -132,9 +133,7 @@ def _check_hybrid_manager(
             )
 
 
-def _check_pages(
-    template: GroupTemplate, sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings
-) -> None:
+def _check_pages(sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings) -> None:
     """A chunk size that a cache turns into the engine's block size, on one side of the pair alone."""
     for side, peer in (sides, sides[::-1]):
         use = uses.get(side.role)
@@ -160,16 +159,22 @@ def _check_pages(
 
 def _check_versions(side: Side, use: Use, mode: str, findings: Findings) -> None:
     """Advice alone, and none for images: what is in one is its builder's to know."""
-    if not side.spec.version or side.spec.image:
+    version = side.version
+    if not version or side.spec.image:
         return
+    said = (
+        f"roles.{side.role}.version: {version}"
+        if side.spec.version
+        else f"the engine of {side.role}, {version} on its hosts,"
+    )
     for known_versions, note in (
         (use.recipe.known_versions, use.recipe.versions_note),
         (use.provider.known_versions, ""),
     ):
-        if known_versions and below(side.spec.version, known_versions):
+        if known_versions and below(version, known_versions):
             findings.warning(
                 "version-below-floor",
-                f"roles.{side.role}.version: {side.spec.version} is older than what {use.provider.name} in mode {mode} is known to work"
+                f"{said} is older than what {use.provider.name} in mode {mode} is known to work"
                 f" with ({known_versions})" + (f": {note}." if note else "."),
                 "Newer is safer; this is advice, not a limit.",
                 [side.role],
@@ -188,13 +193,31 @@ def _check_recurrent(side: Side, use: Use, findings: Findings) -> None:
             "Take another provider, or none.",
             [side.role],
         )
-    elif use.provider.recurrent_advice:
+    elif use.provider.recurrent_advice and not _writes(side, use.provider.recurrent_unless):
         findings.warning(
             "kv-cache-recurrent",
             f"{side.role}: the model has recurrent layers: {use.provider.recurrent_advice}.",
             "See docs/caches.md.",
             [side.role],
         )
+
+
+def _writes(side: Side, flag: str) -> bool:
+    """Whether a role's args say what `flag` says."""
+    wanted = Arguments([flag]).options if flag else []
+    return bool(wanted) and side.arguments.value([wanted[0].name]) == wanted[0].value
+
+
+def _check_flags(side: Side, use: Use, findings: Findings) -> None:
+    """Flags of the engine with which a cache does not start."""
+    for flag, why in use.provider.not_with.items():
+        if side.arguments.has(flag):
+            findings.error(
+                "kv-cache-flag-conflict",
+                f"roles.{side.role}.args: {flag} does not go with {use.provider.name}: {why}.",
+                f"Remove {flag}, or give the role no cache.",
+                [side.role],
+            )
 
 
 def _check_hardware(side: Side, use: Use, known: Known, findings: Findings) -> None:
@@ -210,7 +233,7 @@ def _check_hardware(side: Side, use: Use, known: Known, findings: Findings) -> N
             )
 
 
-def _check_capacity(template: GroupTemplate, side: Side, use: Use, findings: Findings) -> None:
+def _check_capacity(side: Side, use: Use, findings: Findings) -> None:
     """What the cache holds, compared with the KV cache of the longest prompts."""
     capacity = use.provider.capacity
     size = use.options.get(capacity.get("option", ""))

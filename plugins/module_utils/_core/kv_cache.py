@@ -230,6 +230,10 @@ class Provider:
     hybrid_manager: str = "kept"
     recurrent_refused: str = ""
     recurrent_advice: str = ""
+    # The flag with which the advice has been followed.
+    recurrent_unless: str = ""
+    # Flags of the engine that it does not go with, and why.
+    not_with: t.Mapping[str, str] = field(default_factory=dict)
     host_ipc: bool = False
     unique_per_host: tuple[str, ...] = ()
     not_on: t.Mapping[str, str] = field(default_factory=dict)
@@ -286,6 +290,8 @@ def _provider(name: str, raw: t.Mapping[str, t.Any], bands: t.Collection[str], p
         hybrid_manager=_HYBRID[raw.get("hybrid_manager", True)],
         recurrent_refused=recurrent.get("refused") or "",
         recurrent_advice=recurrent.get("advice") or "",
+        recurrent_unless=recurrent.get("unless") or "",
+        not_with=dict(raw.get("not_with") or {}),
         host_ipc=bool(raw.get("host_ipc")),
         unique_per_host=tuple(raw.get("unique_per_host") or ()),
         not_on=dict(raw.get("not_on") or {}),

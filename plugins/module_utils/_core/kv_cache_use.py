@@ -70,11 +70,10 @@ def resolve(group: Group, mode: Mode, known: Known, findings: Findings) -> dict[
         if provider is None:
             continue
         wanted = _wants(name, written, own is not None, provider, mode, findings)
-        if not wanted:
-            continue
+        # All that is wrong is told at once, a role that cannot have it or not.
         service = _service(written, provider, known, findings)
         options = _options(written, provider, service, findings)
-        if options is None or (provider.service and service is None):
+        if not wanted or options is None or (provider.service and service is None):
             continue
         uses[name] = Use(name, written.place, provider, provider.roles[name], options, service, written.service, wanted)
     return uses

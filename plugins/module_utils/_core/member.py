@@ -83,10 +83,8 @@ def build(
     shared: t.Mapping[str, t.Any],
     cache: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
-    """One member of the plan (design 4.3). `shared` are values of the whole group: group.no_proxy, peers. `cache` is what its label says of
-    its KV cache.
-
-    Raises PdError for a placeholder that has no value here."""
+    """One member of the plan (design 4.3). `shared` are values of the whole group and of the host's cache service; `cache` is what its
+    label says of its KV cache. Raises PdError for a placeholder that has no value here."""
     role = compiled.template
     name = member_id(group.name, role.role, index)
     values = {**shared, **values_of(name, index, host, seat)}
@@ -96,6 +94,10 @@ def build(
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
     ipc = {"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}
+    given = {
+        "source": _source(group, role.role, role.executable, role.image),
+        **({"cache": dict(cache)} if cache else {}),
+    }
     return {
         "id": name,
         "role": role.role,
@@ -131,8 +133,7 @@ def build(
                     "index": index,
                     "generation": generation,
                     **_labels(template, role.role, engine, host, seat, health),
-                    **({"cache": dict(cache)} if cache else {}),
-                    "source": _source(group, role.role, role.executable, role.image),
+                    **given,
                 },
             }
         ],

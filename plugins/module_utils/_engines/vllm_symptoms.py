@@ -66,6 +66,34 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "Use an image with NIXL, or install nixl beside the engine.",
         fatal=True,
     ),
+    # -- a KV cache beside the transfer: its client's package, its file, its service
+    symptom(
+        "cache client not installed",
+        r"No module named '(?:lmcache|mooncake)(?:\.|')|Please install mooncake",
+        "the engine's environment has no client of the KV cache that the group asks for (kv_cache)",
+        "Use an image with it, or install it beside the engine; or remove kv_cache.",
+        fatal=True,
+    ),
+    symptom(
+        "cache segment refused",
+        r"MountSegment: rpc error|Failed to mount segment|Failed to (?:setup|set up|initialize) (?:the )?(?:Mooncake|store)",
+        "the Mooncake master did not take the member's memory: none answers at the address in mooncake.json, or one of another version",
+        "See that the service runs (inferops.pd.status), and that engine and master have the same release of Mooncake.",
+        fatal=True,
+    ),
+    symptom(
+        "cache too small",
+        r"NO_AVAILABLE_HANDLE",
+        "the store has no room for a block: its segments are smaller than what is stored at once",
+        "Raise kv_cache.options.global_segment_size.",
+    ),
+    symptom(
+        "hybrid manager without support",
+        r"does not support HMA but HMA is enabled|Hybrid KV cache manager was explicitly enabled but is not supported",
+        "a KV connector of this member does not go with the hybrid KV cache manager",
+        "Remove --no-disable-hybrid-kv-cache-manager, or write --disable-hybrid-kv-cache-manager for both roles.",
+        fatal=True,
+    ),
     symptom(
         "ucx no device",
         r"UCX_NET_DEVICES.*(?:not found|not available|no such)|network devices? '?[\w:,.]*'? (?:is|are) not available"

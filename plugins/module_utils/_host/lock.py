@@ -27,7 +27,8 @@ def taken(
     lock: t.Mapping[str, t.Any] | None, holder: t.Mapping[str, t.Any], group: str, now: float, break_lock: bool = False
 ) -> dict[str, t.Any]:
     """The lock as it is once `holder` has it, taken or renewed. Raises HostError while another run holds it."""
-    held = lock and not same(lock, holder) and float(lock.get("expires") or 0) > now and not died(lock)
+    held = lock and not same(lock, holder) and float(lock.get("expires") or 0) > now
+    held = held and lock and not died(lock) and not _known_dead(lock, holder)
     if lock and held and not break_lock:
         raise HostError(
             f"Locking group {group}",
@@ -58,6 +59,16 @@ def died(lock: t.Mapping[str, t.Any]) -> bool:
     run = lock.get("process") or {}
     here = _machine()
     return bool(here and run.get("machine") == here and not os.path.exists(f"/proc/{run.get('pid')}"))
+
+
+def of_dead(locks: t.Iterable[t.Mapping[str, t.Any] | None]) -> list[dict[str, t.Any]]:
+    """Those locks whose run was one of this machine, and is gone. The controller asks: a host knows nothing of the processes there."""
+    return [{"who": lock.get("who"), "since": lock.get("since")} for lock in locks if lock and died(lock)]
+
+
+def _known_dead(lock: t.Mapping[str, t.Any], holder: t.Mapping[str, t.Any]) -> bool:
+    """Whether the controller of this run knows that the lock's run is gone."""
+    return {"who": lock.get("who"), "since": lock.get("since")} in (holder.get("dead") or ())
 
 
 def _machine() -> str | None:
