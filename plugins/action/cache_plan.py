@@ -15,7 +15,7 @@ from ..module_utils._core.cache_service import ROLE, parse, users_of
 from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.observed import Host, read_host
+from ..module_utils._core.observed import Host, Member, read_host
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import names_list, to_plain
@@ -89,14 +89,7 @@ class ActionModule(PdAction):
         pattern = self.pattern_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
         lost = names_list(self.args["lost_hosts"])
         silent = sorted(set(pattern) - set(hosts) - set(lost))
-        using = sorted(
-            {
-                m.group
-                for h in hosts.values()
-                for m in h.members
-                if m.alive and (m.label.get("cache") or {}).get("service") == name
-            }
-        )
+        using = sorted({m.group for h in hosts.values() for m in h.members if m.alive and _uses(m, name)})
         if using:
             findings.error(
                 "cache-in-use",
@@ -135,3 +128,9 @@ class ActionModule(PdAction):
                     "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
                 )
         return found
+
+
+def _uses(member: Member, service: str) -> bool:
+    """Whether a member was started with the service, as its label says."""
+    cache = member.label.get("cache") or {}
+    return cache.get("service") == service and bool(cache.get("injected"))

@@ -119,6 +119,7 @@ def lab() -> t.Iterator[Lab]:
         pytest.skip(f"no lab of hosts on this machine: {able.stdout.strip() or able.stderr.strip()}")
     place = folder()
     place.parent.mkdir(parents=True, exist_ok=True)
+    # The file stays: two sessions that wait for one that is deleted would each lock another one.
     with (place.parent / f"{place.name}.session").open("w") as turn:
         _turn(turn)
         ours = not (place / "inventory.yml").exists()
@@ -140,7 +141,6 @@ def lab() -> t.Iterator[Lab]:
         if ours:
             down = script("down")
             assert down.returncode == 0, f"{down.stdout}{down.stderr}"
-            (place.parent / f"{place.name}.session").unlink(missing_ok=True)
 
 
 def _turn(turn: t.IO[str]) -> None:
