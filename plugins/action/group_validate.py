@@ -22,6 +22,9 @@ from ..plugin_utils._plain import to_plain
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
 WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
 
+# What brings each part of a run to what its spec says: playbooks loop over the parts, so that without services no host gets a task more.
+GROUP_ROLE, SERVICE_ROLE = "inferops.pd.group", "inferops.pd.cache"
+
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
@@ -62,7 +65,10 @@ class ActionModule(PdAction):
             }
         # In the order of the groups, each once: what is to be there before the first of them starts.
         caches = list(dict.fromkeys(name for result in results.values() for name in result["caches"]))
-        answer: dict[str, t.Any] = {"groups": results, "names": list(results), "caches": caches}
+        parts = [{"role": SERVICE_ROLE, "name": name} for name in caches] + [
+            {"role": GROUP_ROLE, "name": name} for name in results
+        ]
+        answer: dict[str, t.Any] = {"groups": results, "names": list(results), "caches": caches, "parts": parts}
         if len(results) == 1:
             answer |= {**next(iter(results.values())), "caches": caches}
         else:

@@ -120,6 +120,13 @@ caches:
   returned: always
   type: list
   elements: str
+parts:
+  description:
+    - What a playbook goes through, one after the other: the services first, then the groups, each with its C(name) and the C(role) that
+      brings it to what its spec says.
+  returned: always
+  type: list
+  elements: dict
 groups:
   description: The same by group name.
   returned: always
