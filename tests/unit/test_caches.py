@@ -423,6 +423,19 @@ def test_one_that_is_down_is_started_again_at_its_ports_on_the_current_spec() ->
     assert not made["pending"]
 
 
+def test_one_that_ends_again_and_again_takes_a_mended_spec() -> None:
+    hosts = fleet("h1")
+    made = plan_of(service_of(MASTER), hosts)[0]
+    edited = service_of({**MASTER, "options": {"client_ttl": 120}})
+    looping = {"ready": False, "restarts": 2, "why": "status 1"}
+    for state in ("running", "restarting"):
+        after = carried_out(made, hosts, store_cache_0={**looping, "state": state})
+        assert did(plan_of(edited, after)[0]) == ["replace store-cache-0 h1"]
+        assert did(plan_of(service_of(MASTER), after)[0]) == ["wait store-cache-0 h1"], "an unchanged one is waited for"
+    slow = carried_out(made, hosts, store_cache_0={"ready": False, "restarts": 0})
+    assert plan_of(edited, slow)[0]["pending"], "one that is only slow to answer is left alone"
+
+
 def test_hosts_that_come_and_go() -> None:
     service = service_of({**SERVER, "hosts": "all"}, "lm")
     hosts = fleet("h1", "h2", "h3")
