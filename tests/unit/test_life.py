@@ -7,6 +7,7 @@ from builders import Fleet, only, spec
 
 from ansible_collections.inferops.pd.plugins.action import members as action
 from ansible_collections.inferops.pd.plugins.module_utils._core import router_step, status
+from ansible_collections.inferops.pd.plugins.module_utils._core.situation import Reach
 
 FOUR = {"gpus": 4}
 
@@ -367,3 +368,21 @@ def test_it_goes_while_the_spec_waits():
     made = draining().plan(wide(2, kv_lease=90))
     assert made.errors == []
     assert made.who("remove") == ["demo-prefill-1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("h1", "did not answer"),
+        ("h2", "was left out of this run"),
+        ("h3", "is not in the inventory"),
+    ],
+)
+def test_why_nothing_is_known_of_a_host_is_told_apart(host: str, said: str) -> None:
+    reach = Reach(inventory={"h1", "h2"}, asked={"h1"})
+    assert reach.why(host) == said
+    assert reach.way_out(said)
+
+
+def test_facts_given_by_hand_come_from_no_run() -> None:
+    assert Reach().why("h9") == "did not answer"

@@ -9,31 +9,35 @@ from __future__ import annotations
 import typing as t
 
 from .finding import Findings
-from .situation import Choice, Request, Situation
+from .situation import EVERYWHERE, Choice, Reach, Request, Situation
 from .spec import ENGINE_ROLES
 from .victims import worst_first
 
 
-def check_reach(action: str, situation: Situation, silent: t.Collection[str], findings: Findings) -> None:
+def check_reach(
+    action: str, situation: Situation, silent: t.Collection[str], findings: Findings, reach: Reach = EVERYWHERE
+) -> None:
     """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced."""
-    quiet = sorted({m["host"] for m in situation.unknown} | set(silent))
-    if not quiet:
+    hold: dict[str, list[str]] = {host: [] for host in silent}
+    for member in situation.unknown:
+        hold.setdefault(member["host"], []).append(member["id"])
+    if not hold:
         return
-    hold = [m["id"] for m in situation.unknown]
-    what = f"{', '.join(quiet)} did not answer" + (f" and may still run {', '.join(hold)}" if hold else "")
+    by_why: dict[str, list[str]] = {}
+    for host in sorted(hold):
+        by_why.setdefault(reach.why(host), []).append(host)
+    told = []
+    for why, hosts in by_why.items():
+        runs = [name for host in hosts for name in hold[host]]
+        told.append(f"{', '.join(hosts)} {why}" + (f" and may still run {', '.join(runs)}" if runs else ""))
+    way_out = " ".join(reach.way_out(why) for why in by_why)
+    fenced = "If it is fenced for good, say so: -e pd_lost_hosts=" + ",".join(sorted(hold))
     if action in ("restart", "remove"):
-        findings.error(
-            "host-unreachable",
-            f"{what}: a {action} of a part of the group is refused, nothing was stopped.",
-            "Run without --limit and with the host reachable. If it is fenced for good, say so: -e pd_lost_hosts="
-            + ",".join(quiet),
-        )
+        refused = f"a {action} of a part of the group is refused, nothing was stopped."
+        findings.error("host-unreachable", f"{'; '.join(told)}: {refused}", f"{way_out} {fenced}")
     else:
-        findings.warning(
-            "host-unreachable",
-            f"{what}: nothing of the group is replaced or restarted.",
-            "Bring the host back, or state that it is fenced: -e pd_lost_hosts=" + ",".join(quiet),
-        )
+        kept = "nothing of the group is replaced or restarted."
+        findings.warning("host-unreachable", f"{'; '.join(told)}: {kept}", f"{way_out} {fenced}")
 
 
 def decide(request: Request, situation: Situation, findings: Findings) -> Choice:

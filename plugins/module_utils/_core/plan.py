@@ -19,14 +19,14 @@ from .preconditions import check_hosts, check_pasted
 from .rendering import peers_of, render_members
 from .router_step import router_step
 from .seating import seat_members
-from .situation import Action, Choice, Request, Situation
+from .situation import EVERYWHERE, Action, Choice, Reach, Request, Situation
 from .steps import removal_steps, slices_of, steps_of
 
 
 def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
     situation = Situation.of(request.group.name, request.hosts, request.silent, request.lost)
-    check_reach(request.action, situation, request.silent, findings)
+    check_reach(request.action, situation, request.silent, findings, request.reach)
     choice = decide(request, situation, findings)
     generation = generation_of(situation, choice)
     seats = seat_members(request, choice, findings)
@@ -40,11 +40,16 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
 
 
 def removal(
-    name: str, hosts: t.Mapping[str, Host], silent: t.Collection[str], lost: t.Collection[str], findings: Findings
+    name: str,
+    hosts: t.Mapping[str, Host],
+    silent: t.Collection[str],
+    lost: t.Collection[str],
+    findings: Findings,
+    reach: Reach = EVERYWHERE,
 ) -> dict[str, t.Any]:
     """The plan that takes a group down. It needs no spec: what runs, and the record, say all of it."""
     situation = Situation.of(name, hosts, silent, lost)
-    check_reach("remove", situation, silent, findings)
+    check_reach("remove", situation, silent, findings, reach)
     noted = situation.record
     mine = sorted({m.host for m in situation.members} | {n for n, host in hosts.items() if name in host.records})
     steps = removal_steps(situation, mine)
@@ -186,4 +191,4 @@ def summary(plan: t.Mapping[str, t.Any]) -> str:
     return f"plan for {plan['group']} ({plan['action']}, revision {plan['revision']}): {done}{pending}"
 
 
-__all__ = ["Action", "Choice", "Request", "Situation", "make", "peers_of", "removal", "summary"]
+__all__ = ["Action", "Choice", "Reach", "Request", "Situation", "make", "peers_of", "removal", "summary"]

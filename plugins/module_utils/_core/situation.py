@@ -16,6 +16,33 @@ from .template import GroupTemplate
 Action = t.Literal["deploy", "scale", "restart"]
 
 
+_ABSENT, _LEFT_OUT, _SILENT = "is not in the inventory", "was left out of this run", "did not answer"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which hosts could have answered: those of the inventory, and those that this run asked. None: nobody can say."""
+
+    inventory: t.Collection[str] | None = None
+    asked: t.Collection[str] | None = None
+
+    def why(self, host: str) -> str:
+        """Why nothing is known of a host, in words that follow its name."""
+        if self.inventory is not None and host not in self.inventory:
+            return _ABSENT
+        return _LEFT_OUT if self.asked is not None and host not in self.asked else _SILENT
+
+    def way_out(self, why: str) -> str:
+        return {
+            _ABSENT: "Put it back into the inventory.",
+            _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
+            _SILENT: "Bring the host back.",
+        }[why]
+
+
+EVERYWHERE = Reach()
+
+
 @dataclass
 class Request:
     """Everything a plan is made from. `patterns` are the host names of each role's pattern, resolved without --limit; `silent` are hosts
@@ -31,6 +58,7 @@ class Request:
     counts: t.Mapping[str, int] = field(default_factory=dict)
     allow_scale_down: bool = False
     reserved: t.Sequence[t.Mapping[str, t.Any]] = ()
+    reach: Reach = EVERYWHERE
 
 
 @dataclass
