@@ -182,7 +182,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.errors import PdError
 from ..module_utils._host.members import PHASES, Order, Work
-from ..module_utils._runtimes import runtime
+from ..module_utils._runtimes import runtime, used
 from ..module_utils._runtimes.state import State
 
 
@@ -240,14 +240,10 @@ def main() -> None:
     plan, phase = module.params["plan"], module.params["phase"]
     try:
         state = State(module.params["state_dir"])
-        chosen = runtime(
-            plan.get("runtime", "supervisor"),
-            state,
-            module.params["supervisord"],
-            module.params["docker_host"],
-            module.params["scope"],
-        )
-        work = Work(order_of(module), state, chosen)
+        how = [module.params[option] for option in ("supervisord", "docker_host", "scope")]
+        chosen = runtime(plan.get("runtime", "supervisor"), state, *how)
+        others = [name for name in used(state, plan["group"]) if name != chosen.name]
+        work = Work(order_of(module), state, chosen, [runtime(name, state, *how) for name in others])
         result = work.run()
         if phase == "router" and not result["failed_members"]:
             result |= serve(module, state)

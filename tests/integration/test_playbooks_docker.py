@@ -96,6 +96,27 @@ def test_from_check_to_nothing(site: Fleet) -> None:
     assert site.untouched()
 
 
+def test_a_restart_on_another_runtime_leaves_nothing_of_the_first(site: Fleet) -> None:
+    site.play("deploy").ok()
+    before = site.started()
+    group = site.group
+    group["runtime"] = "supervisor"
+    group["engine"] = {"executable": str(STANDIN / "vllm"), "env": group["engine"]["env"]}
+    group["roles"]["router"]["executable"] = str(STANDIN / "vllm-router")
+    for role in group["roles"].values():
+        role.pop("mounts", None)
+    site.write()
+    assert "pending" in site.play("deploy").ok().out
+    assert site.started() == before
+    site.play("restart", pd_group="g").ok()
+    assert site.engine.names() == []
+    assert sorted(site.pids()) == ALL
+    assert site.ask()[0] == 200
+    assert site.play("deploy").ok().changed == 0
+    site.play("remove", pd_group="g").ok()
+    assert site.untouched()
+
+
 def test_what_goes_wrong_around_a_running_group(site: Fleet) -> None:
     site.play("deploy").ok()
     before = site.started()

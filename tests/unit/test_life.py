@@ -386,3 +386,25 @@ def test_why_nothing_is_known_of_a_host_is_told_apart(host: str, said: str) -> N
 
 def test_facts_given_by_hand_come_from_no_run() -> None:
     assert Reach().why("h9") == "did not answer"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"runtime": "systemd"},
+        {"served_model_name": "other"},
+        {"mode": "vllm-mooncake"},
+        {"router_": {"membership": "restart"}},
+    ],
+    ids=lambda edit: next(iter(edit)),
+)
+def test_a_pending_edit_of_whatever_kind_saves_nothing(edit) -> None:
+    """Until the restart, what serves is asked, waited for and proved as it was started."""
+    group = deployed(wide())
+    before = group.plan(wide())
+    made = group.plan(wide(**edit))
+    assert (made.plan["pending"], made.plan["changed"], made.plan["steps"]) == (True, False, [])
+    for key in ("runtime", "mode", "proof", "endpoint"):
+        assert made.plan[key] == before.plan[key], key
+    for key in ("policy", "dialect", "model"):
+        assert made.plan["router"][key] == before.plan["router"][key], key

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from .cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
 from .finding import Findings
 from .observed import Host
+from .reader import Reader
 from .spec import MAX_PORT, PULL, RUNTIMES
-from .spec import _Reader as Reader
 
 ROLE = "cache"
 KEYS = (

@@ -32,8 +32,8 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     seats = seat_members(request, choice, findings)
     moved = reality.leave_out(request, choice, seats, findings)
     check_hosts(request, seats, {m.host for m in choice.keep}, findings)
-    members = render_members(request, choice, seats, generation, findings)
-    check_pasted(request, members, findings)
+    members = render_members(request, choice, seats, generation, situation.record, findings)
+    check_pasted(request, [m for m in members if m["revision"] == request.template.revision], findings)
     checks_hardware.check_members(members, request.hosts, request.template.engines, findings)
     checks_cache.check_members(members, request.template, findings)
     return _assemble(request, situation, choice, members, generation, moved, findings)
@@ -119,7 +119,7 @@ def _assemble(
         router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"], router["starts"])}
     steps = steps_of(request, situation, choice, router, members)
     address = router["member"]["url"] if router["member"] else None
-    endpoint = {"url": group.external_url or address, "served_model_name": group.served_model_name}
+    endpoint = {"url": group.external_url or address, "served_model_name": router["model"]}
     if choice.pending:
         _say_pending(request, situation, findings)
     plan: dict[str, t.Any] = {
@@ -143,6 +143,9 @@ def _assemble(
         "unknown": [m["id"] for m in situation.unknown],
         "hold": _hold(m for m, _why in [*choice.leave, *((m, "") for m in choice.replace)]),
     }
+    if choice.pending:
+        # Nothing comes, and what goes, waits or is proved is as it was started.
+        plan |= {key: situation.record[key] for key in ("mode", "runtime", "proof") if situation.record.get(key)}
     plan["record"] = record.of_plan(plan, group, template, situation.record)
     # Waiting for a member that comes up by itself is work, and changes nothing.
     plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)

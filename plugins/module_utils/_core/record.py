@@ -43,7 +43,8 @@ def of_plan(
         "schema": 1,
         "group": group.name,
         "mode": plan["mode"],
-        "runtime": group.runtime,
+        "runtime": plan["runtime"],
+        "proof": plan["proof"],
         "generation": plan["generation"],
         "serial": int(before.get("serial", 0)) + 1,
         "revision": plan["revision"],
@@ -80,7 +81,7 @@ def of_plan(
             m for m in before.get("members", ()) if m["id"] in plan["unknown"] and m["id"] not in known
         ]
     if plan["pending"]:
-        for key in ("revision", "spec", "templates"):
+        for key in ("revision", "spec", "templates", "choices"):
             record[key] = before.get(key, record[key])
     return record
 

@@ -19,6 +19,7 @@ from .observed import Host
 from .placement import Seat
 from .situation import Choice, Request
 from .spec import ENGINE_ROLES, ROLES
+from .started import as_started
 from .template import CompiledRole
 
 # Beyond this many, a list of addresses in every member's environment would grow with the square of the group.
@@ -30,9 +31,11 @@ def render_members(
     choice: Choice,
     seats: t.Mapping[str, Seat],
     generation: int,
+    record: t.Mapping[str, t.Any],
     findings: Findings,
 ) -> list[dict[str, t.Any]]:
-    """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds."""
+    """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds. `record` is the group's
+    as it is now."""
     places = [(m.role, m.index, request.hosts[m.host], seat_of(m.label, m.host)) for m in choice.keep]
     places += [(m.role, m.index, request.hosts[seats[m.id].host], seats[m.id]) for m in choice.replace]
     for role, index, _why in choice.create:
@@ -48,8 +51,13 @@ def render_members(
         for role in ENGINE_ROLES
     }
     shared["group.addresses"] = sorted({a for _r, _i, h, _s in places for a in (h.address, h.kv_address) if a})
+    # What runs on an older configuration is shown, and told to the router, as it is.
+    older = {(m.role, m.index): m for m in choice.keep if m.revision != request.template.revision}
     out = []
     for role, index, host, seat in places:
+        if (role, index) in older:
+            out.append(as_started(older[role, index], host, seat, record, shared))
+            continue
         engine = request.template.engines.get(role)
         compiled, values, cache = caches.of(role, host.name)
         values = {**shared, **values}
@@ -68,7 +76,7 @@ def render_members(
                 [role],
                 host.name,
             )
-    _add_peers(request, out)
+    _add_peers(request, out, {m.id for m in older.values()})
     _keep_label(choice, out)
     return out
 
@@ -109,13 +117,13 @@ class _Caches:
         return self.bare[role], {}, {**use.label(), "injected": False, "why": why}
 
 
-def _add_peers(request: Request, members: list[dict[str, t.Any]]) -> None:
+def _add_peers(request: Request, members: list[dict[str, t.Any]], older: t.Collection[str]) -> None:
     """The peers on the router's command line, where its policy wants them there: prefills first, each role by address and port."""
     membership = request.template.membership
     if not membership or not membership.peers:
         return
     for router in members:
-        if router["role"] != "router":
+        if router["role"] != "router" or router["id"] in older:
             continue
         argv = router["parts"][0]["argv"]
         for peer in peers_of(members):
@@ -126,13 +134,17 @@ def _add_peers(request: Request, members: list[dict[str, t.Any]]) -> None:
 
 
 def _keep_label(choice: Choice, members: list[dict[str, t.Any]]) -> None:
-    """A member that stays keeps what it was started as: its revision, and its label."""
+    """A member that stays keeps what it was started as: its revision, its label, and the addresses that it serves at, whatever its host has
+    by now."""
     kept = {m.id: m for m in choice.keep}
     for member in members:
         running = kept.get(member["id"])
         if running:
             member["revision"] = running.revision
             member["parts"][0]["labels"] = dict(running.label)
+            addresses = ("address", "url") if member["role"] == "router" else ("address", "kv_address", "url")
+            member |= {key: running.label[key] for key in addresses if running.label.get(key)}
+            member["probe"]["url"] = member["url"]
 
 
 def peers_of(members: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:

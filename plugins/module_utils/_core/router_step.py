@@ -30,15 +30,19 @@ def router_step(
     router = next((m for m in members if m["role"] == "router"), None)
     peers = peers_of(members)
     kept = next((m for m in choice.keep if m.role == "router"), None)
+    policy, dialect = template.policy, template.recipe.dialect if template.recipe else None
+    if choice.pending and kept is not None:
+        # The router that runs is asked in its own way, whatever the spec says by now.
+        policy, dialect = kept.label.get("policy") or policy, kept.label.get("dialect") or dialect
     base: dict[str, t.Any] = {
         "member": router,
         "peers": peers,
-        "policy": template.policy,
-        "dialect": template.recipe.dialect if template.recipe else None,
+        "policy": policy,
+        "dialect": dialect,
         "gives_up": template.membership.gives_up if template.membership else "",
         "add": [],
         "remove": [],
-        "model": request.group.served_model_name,
+        "model": served_name(request, situation, choice),
         "starts": {m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
         "early": None,
         "late": False,
@@ -48,15 +52,22 @@ def router_step(
     }
     if router is None:
         return {**base, "step": "none", "why": "the group has no router after this"}
-    if template.policy == "manual":
+    if policy == "manual":
         return base | _manual(request, choice, peers, findings)
-    if template.policy == "dynamic":
+    if policy == "dynamic":
         for mark in forgot_peers(situation) if kept is not None else ():
             findings.warning("router-forgot-peers", f"{mark['why']}.", "", ["router"])
         return base | _dynamic(peers, kept, situation)
-    base |= {"peer_argv": _peer_argv(request, router, peers)} | _restart(base, kept, situation, choice, findings)
+    tail = [] if choice.pending and kept is not None else _peer_argv(request, router, peers)
+    base |= {"peer_argv": tail} | _restart(base, kept, situation, choice, findings)
     _say_outage(request, kept, choice, base, findings)
     return base
+
+
+def served_name(request: Request, situation: Situation, choice: Choice) -> str:
+    """The name that the members serve: while a change is pending, the one that they were started with."""
+    noted = (situation.record.get("endpoint") or {}).get("served_model_name") if choice.pending else None
+    return str(noted or request.group.served_model_name)
 
 
 def _leaving(request: Request, choice: Choice) -> list[str]:

@@ -48,10 +48,12 @@ class Order:
 
 
 class Work:
-    """One phase on this host."""
+    """One phase on this host. `runtime` makes members; `others` are those that members of the group run under since before its spec named
+    another one: what they run must be seen, and be stopped, all the same."""
 
-    def __init__(self, order: Order, state: State, runtime: Runtime) -> None:
+    def __init__(self, order: Order, state: State, runtime: Runtime, others: t.Sequence[Runtime] = ()) -> None:
         self.order, self.state, self.runtime = order, state, runtime
+        self.runtimes = {one.name: one for one in (*others, runtime)}
         self.plan = order.plan
         self.group: str = self.plan["group"]
         self.host, self.part = next(iter(self.plan["hosts"].items()))
@@ -66,9 +68,12 @@ class Work:
         self.record_changed = False
 
     def _mine(self) -> dict[str, Live]:
-        return {
-            live["label"]["member"]: live for live in self.runtime.members() if live["label"]["group"] == self.group
-        }
+        every = (live for one in self.runtimes.values() for live in one.members())
+        return {live["label"]["member"]: live for live in every if live["label"]["group"] == self.group}
+
+    def _sweep(self) -> None:
+        for one in self.runtimes.values():
+            one.sweep()
 
     def run(self) -> dict[str, t.Any]:
         """Do it. Members that fail are told in the result; what stops the phase as a whole is a PdError."""
@@ -123,7 +128,7 @@ class Work:
             self._mark_draining()
         self._remove(list(self.part["absent"]), draining)
         if not self.part["create"] and not self.order.check:
-            self.runtime.sweep()
+            self._sweep()
 
     def _start(self) -> None:
         self._begin(changing=True)
@@ -149,7 +154,7 @@ class Work:
                 kept = {**after, "updated": round(time.time(), 3)}
             if self.record_changed or "lock" in now:
                 self.state.write_record(self.group, kept)
-        self.runtime.sweep()
+        self._sweep()
 
     def _forget(self) -> None:
         with self._locked():
@@ -165,7 +170,7 @@ class Work:
             if not self.order.check:
                 self.state.delete_group(self.group)
         if not self.order.check:
-            self.runtime.sweep()
+            self._sweep()
 
     def _deregister(self) -> None:
         """Out of service before anything stops: the record says so on every host."""
@@ -291,7 +296,8 @@ class Work:
                 left = drain(live["label"], float(stop.get("drain") or 0))
                 if left:
                     self.drained[name] = left
-            self.runtime.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
+            its = self.runtimes.get(str(live["label"].get("runtime")), self.runtime)
+            its.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
         except PdError as exc:
             return str(exc)
         return ""

@@ -38,9 +38,10 @@ def runtime(
     )
 
 
-def used(state: State) -> list[str]:
-    """The runtimes of the members on this host."""
-    return sorted({str(label["runtime"]) for label in state.labels() if label.get("runtime") in NAMES})
+def used(state: State, group: str | None = None) -> list[str]:
+    """The runtimes of the members on this host, or of those of one group."""
+    labels = [label for label in state.labels() if group in (None, label.get("group"))]
+    return sorted({str(label["runtime"]) for label in labels if label.get("runtime") in NAMES})
 
 
 def images(runtimes: t.Mapping[str, Runtime], names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
