@@ -122,7 +122,7 @@ caches:
   elements: str
 parts:
   description:
-    - What a playbook goes through, one after the other: the services first, then the groups, each with its C(name) and the C(role) that
+    - What a playbook goes through, one after the other. The services come first, then the groups, each with its C(name) and the C(role) that
       brings it to what its spec says.
   returned: always
   type: list

@@ -22,6 +22,8 @@ extends_documentation_fragment:
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.facts_module
   - inferops.pd.attributes.platform
+  - inferops.pd.runtime
+  - inferops.pd.runtime.scope
 options:
   ports:
     description: The range that members get their ports from, the host variable C(pd_port_range).
@@ -64,33 +66,11 @@ options:
     type: list
     elements: str
     default: [supervisor, docker, systemd]
-  supervisord:
-    description:
-      - The path of C(supervisord), the host variable C(pd_supervisord).
-      - The default is the one beside the Python that Ansible uses there, then the one on C(PATH).
-    type: path
-  docker_host:
-    description:
-      - Where the container engine listens, the host variable C(pd_docker_host), for example C(unix:///run/podman/podman.sock).
-      - The default is E(DOCKER_HOST), then C(unix:///var/run/docker.sock).
-    type: str
   images:
     description: Container images to look for, for runtime docker. Of one that is not there, its registry is asked whether it would give it.
     type: list
     elements: str
     default: []
-  scope:
-    description:
-      - For runtime systemd, whose units members are, the host variable C(pd_scope).
-      - V(system) needs root. V(user) are those of the user that Ansible is there, who must linger.
-    type: str
-    choices: [system, user]
-    default: system
-  state_dir:
-    description:
-      - Where the collection keeps labels and records.
-      - The default is C(/var/lib/inferops-pd) for root, C(~/.local/state/inferops-pd) for others.
-    type: path
   groups:
     description: Return the records of these groups only. Members of all groups are always returned, since they hold ports and GPUs.
     type: list

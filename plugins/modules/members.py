@@ -23,6 +23,8 @@ extends_documentation_fragment:
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.action_plugin
   - inferops.pd.attributes.platform
+  - inferops.pd.runtime
+  - inferops.pd.runtime.scope
 attributes:
   check_mode:
     support: full
@@ -96,28 +98,6 @@ options:
   peers:
     description: What is registered with the router once it answers, as options of M(inferops.pd.router_peers). For the action plugin.
     type: dict
-  supervisord:
-    description:
-      - The path of C(supervisord), the host variable C(pd_supervisord).
-      - The default is the one beside the Python that Ansible uses there, then the one on C(PATH).
-    type: path
-  docker_host:
-    description:
-      - Where the container engine listens, the host variable C(pd_docker_host), for example C(unix:///run/podman/podman.sock).
-      - The default is E(DOCKER_HOST), then C(unix:///var/run/docker.sock).
-    type: str
-  scope:
-    description:
-      - For runtime systemd, whose units members are, the host variable C(pd_scope).
-      - V(system) needs root. V(user) are those of the user that Ansible is there, who must linger.
-    type: str
-    choices: [system, user]
-    default: system
-  state_dir:
-    description:
-      - Where the collection keeps labels and records.
-      - The default is C(/var/lib/inferops-pd) for root, C(~/.local/state/inferops-pd) for others.
-    type: path
 seealso:
   - module: inferops.pd.group_plan
   - module: inferops.pd.host_facts

@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.action_plugin
   - inferops.pd.attributes.platform
+  - inferops.pd.runtime
 attributes:
   check_mode:
     support: full
@@ -70,15 +71,6 @@ options:
     description: Seconds of one look by the module, at most 30.
     type: int
     default: 10
-  state_dir:
-    description: Where the collection keeps its state on the host. The default is the host variable C(pd_state_dir).
-    type: path
-  supervisord:
-    description: Path of C(supervisord), for runtime supervisor. The default is the host variable C(pd_supervisord).
-    type: path
-  docker_host:
-    description: Where the container engine listens, for runtime docker. The default is the host variable C(pd_docker_host).
-    type: str
   members:
     description: Set by the action plugin. The members of this host.
     type: list

@@ -99,6 +99,12 @@ def on_small_disk(case: Case) -> None:
     small_disk(case)
 
 
+def admit(case: Case) -> None:
+    """Another build of the router."""
+    del case.group["roles"]["router"]["env"]
+    case.write()
+
+
 ROWS = [
     # -- engines -------------------------------------------------------------------------------------------------------------------
     Fault(
@@ -254,7 +260,7 @@ ROWS = [
         told=(r"did not admit",),
         status=(r"not registered",),
         runs=ALL,
-        lift=lambda case: admit(case),
+        lift=admit,
         heal=(RESTART,),
     ),
     Fault(
@@ -278,9 +284,3 @@ ROWS = [
         in_selection=True,
     ),
 ]
-
-
-def admit(case: Case) -> None:
-    """Another build of the router."""
-    del case.group["roles"]["router"]["env"]
-    case.write()

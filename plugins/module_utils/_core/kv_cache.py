@@ -9,6 +9,7 @@ A provider is data (`kv_cache_providers` of a mode); no code knows one's name. A
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import typing as t
 from dataclasses import dataclass, field
@@ -181,7 +182,7 @@ def _integer(value: t.Any) -> int | None:
 def _number(value: t.Any) -> float | None:
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,9})?", value.strip()):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return int(value) if abs(value) < 1e15 and value == int(value) else value
 
