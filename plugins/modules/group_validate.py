@@ -122,8 +122,8 @@ caches:
   elements: str
 parts:
   description:
-    - What a playbook goes through, one after the other. The services come first, then the groups, each with its C(name) and the C(role) that
-      brings it to what its spec says.
+    - What a playbook goes through, one after the other. The services come first, then the groups, each with its C(name) and the C(role)
+      that brings it to what its spec says.
   returned: always
   type: list
   elements: dict
