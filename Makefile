@@ -71,8 +71,8 @@ molecule: env-tools ## Run the scenarios of molecule/ on hosts of this machine (
 	@$(call with,tools) MOLECULE_PROJECT_DIRECTORY=$(CURDIR) molecule test $(if $(SCENARIO),-s $(SCENARIO),--all)
 
 .PHONY: bench
-bench: env-tools ## Measure how runs scale with the number of hosts
-	@if [ -x tests/bench/run.sh ]; then $(call with,tools) tests/bench/run.sh; else echo "no benchmark yet"; fi
+bench: env-tools ## Measure how runs scale, and what clients see of a scale and of a restart (WORDS="life" for some)
+	@$(call with,tools) tests/bench/run.sh $(WORDS)
 
 .PHONY: clean
 clean: ## Remove what was built in this clone; the cached environments stay
