@@ -18,7 +18,14 @@ from dataclasses import dataclass
 import yaml
 
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core import observed, plan, router_step, status, validate
+from ansible_collections.inferops.pd.plugins.module_utils._core import (
+    observed,
+    peer_snapshot,
+    plan,
+    router_step,
+    status,
+    validate,
+)
 from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Finding, Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode, from_plain
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
@@ -265,7 +272,7 @@ class Fleet:
                 facts["records"][todo["group"]] = record
         router = todo["router"]
         if router["member"] and any(router["member"]["id"] in part["create"] for part in todo["hosts"].values()):
-            starts = {p["member"]: router_step.started(m) for p in router["peers"] for m in self._live(p["member"])}
+            starts = {p["member"]: peer_snapshot.started(m) for p in router["peers"] for m in self._live(p["member"])}
             made_router = router_step.with_peers(todo, list(starts), starts)["parts"][0]
             self.live(router["member"]["id"])["label"]["peers"] = made_router["labels"]["peers"]
         if router["member"] and router["policy"] == "dynamic":

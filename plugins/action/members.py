@@ -15,7 +15,7 @@ import typing as t
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
-from ..module_utils._core import router_step
+from ..module_utils._core import peer_snapshot, router_step
 from ..module_utils._core.cache_service import ROLE
 from ..module_utils._core.spec import secrets_of
 from ..module_utils._host import lock
@@ -170,7 +170,7 @@ class ActionModule(PdAction):
         found: dict[str, dict[str, t.Any]] = {}
         for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
             for name, seen in (result.get("members") or {}).items():
-                found[name] = router_step.started(seen)
+                found[name] = peer_snapshot.started(seen)
         return found
 
     def _service(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, t.Any]:

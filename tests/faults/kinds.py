@@ -37,9 +37,9 @@ KINDS: dict[str, Kind] = {
     ),
     "pattern-changed": Kind(
         "a host with members is no longer in its role's pattern",
-        "a pending configuration; a restart moves the member",
-        "all, until the restart; then the new ones",
-        "`restart`",
+        "a warning, `outside-pattern`: the member stays where it is",
+        "all, until a restart; then the new ones",
+        "nothing, or `restart`, which forms the group on the hosts that are named",
     ),
     "clock-skew": Kind(
         "the clocks of hosts differ, or a lock is of another time",

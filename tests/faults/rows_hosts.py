@@ -187,6 +187,18 @@ ROWS = [
         needs=("nic",),
         runs=NEW,
     ),
+    Fault(
+        "host-gone-from-the-pattern-and-a-deploy",
+        "pattern-changed",
+        out_of_the_pattern,
+        DEPLOY,
+        topology="two",
+        fails=False,
+        told=(r"which roles\.\w+\.hosts does not name any more: it stays there",),
+        needs=("nic",),
+        runs=KEPT,
+        heal=(RESTART,),
+    ),
     # -- clocks --------------------------------------------------------------------------------------------------------------------
     Fault(
         "clock-ahead",

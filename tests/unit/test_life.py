@@ -6,7 +6,7 @@ import pytest
 from builders import Fleet, only, spec
 
 from ansible_collections.inferops.pd.plugins.action import members as action
-from ansible_collections.inferops.pd.plugins.module_utils._core import router_step, status
+from ansible_collections.inferops.pd.plugins.module_utils._core import peer_snapshot, router_step, status
 from ansible_collections.inferops.pd.plugins.module_utils._core.situation import Reach
 
 FOUR = {"gpus": 4}
@@ -237,7 +237,7 @@ def test_additions_that_are_not_all_ready_hold_the_router_back():
 def test_a_router_is_started_with_the_peers_that_are_ready_and_remembers_their_start():
     plan = deployed(static()).plan(static(), "restart").plan
     ready = ["demo-prefill-1", "demo-decode-0"]
-    starts = {"demo-prefill-1": router_step.started({"restarts": 2, "pid": 7, "since": 5.0})}
+    starts = {"demo-prefill-1": peer_snapshot.started({"restarts": 2, "pid": 7, "since": 5.0})}
     part = router_step.with_peers(plan, ready, starts)["parts"][0]
     assert part["argv"].count("--prefill") == 1
     assert part["argv"][-4:] == ["--prefill", "http://10.0.0.2:40001", "--decode", "http://10.0.0.2:40003"]
@@ -408,3 +408,48 @@ def test_a_pending_edit_of_whatever_kind_saves_nothing(edit) -> None:
         assert made.plan[key] == before.plan[key], key
     for key in ("policy", "dialect", "model"):
         assert made.plan["router"][key] == before.plan["router"][key], key
+
+
+# -- states (3.1) ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_members_that_load_are_not_running_yet() -> None:
+    group = deployed()
+    for facts in group.facts.values():
+        for member in facts["members"]:
+            member["ready"] = False
+    assert (group.status(wide())["state"], group.status(wide())["message"]) == ("pending", "no member is running yet")
+    group.kill("demo-prefill-0")
+    assert (group.status(wide())["state"], group.status(wide())["message"]) == ("error", "1/5 members failed")
+
+
+def test_a_group_of_which_no_host_answers_is_not_said_to_be_absent() -> None:
+    group = deployed()
+    group.silent = set(group.facts)
+    assert "h1, h2, h3, h4 did not answer" in group.status(wide())["message"]
+
+
+def test_a_static_router_with_a_restarted_peer_is_partial_while_pending() -> None:
+    raw = wide(router_={"membership": "restart"})
+    group = deployed(raw)
+    for facts in group.facts.values():
+        for member in facts["members"]:
+            if member["label"]["member"] == "demo-prefill-0":
+                member |= {"restarts": 1, "pid": 4711}
+    plain = group.status(raw)
+    assert plain["state"] == "running"
+    assert "router_peers_stale" in {m["mark"] for m in plain["marks"]}
+    edited = group.status(wide(router_={"membership": "restart"}, engine={"args": ["--max-model-len=16384"]}))
+    assert (edited["pending"], edited["state"]) == (True, "partial")
+
+
+def test_of_two_with_peers_the_one_with_fewer_goes() -> None:
+    raw = spec(
+        prefill={"hosts": "h1:h2", "replicas": 2}, decode={"hosts": "h1:h2:h2", "replicas": 3}, router={"hosts": "h4"}
+    )
+    group = deployed(raw)
+    near = {h: sum(1 for m in f["members"] if m["label"]["role"] == "decode") for h, f in group.facts.items()}
+    made = group.plan(raw, "scale", counts={"prefill": 1})
+    (gone,) = made.who("remove")
+    host = next(h for h, f in group.facts.items() for m in f["members"] if m["label"]["member"] == gone)
+    assert near[host] == min(near["h1"], near["h2"]) < max(near["h1"], near["h2"])

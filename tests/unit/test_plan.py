@@ -353,11 +353,28 @@ def test_members_that_run_keep_what_they_were_started_as():
 
 
 def test_pending_refuses_growth():
-    made = deployed().plan(two_hosts(prefill=3, **EDITED))
+    made = deployed().plan(two_hosts(**EDITED), "scale", counts={"prefill": 3})
     found = only(made.findings.errors, "pending-no-growth")
     assert found.roles == ("prefill",)
     assert "1 more" in found.message
     assert made.who("create") == []
+
+
+def test_a_deploy_says_that_growth_waits_for_the_restart():
+    """An edit and a higher count in one commit: the deploy shows what is pending, and ends well."""
+    made = deployed().plan(two_hosts(prefill=3, **EDITED))
+    assert (made.errors, made.plan["changed"], made.plan["steps"]) == ([], False, [])
+    assert only(made.findings, "pending-no-growth").severity == "warning"
+    assert made.plan["desired"] == {"prefill": 2, "decode": 1}
+
+
+def test_a_member_that_is_gone_is_no_growth_while_pending():
+    group = deployed()
+    group.silent = {"h2"}
+    made = group.plan(two_hosts(**EDITED), lost=["h2"])
+    assert made.errors == []
+    assert "demo-prefill-1 is gone" in only(made.findings, "member-not-replaced").message
+    assert made.who("deregister")
 
 
 def test_pending_applies_a_lower_count():

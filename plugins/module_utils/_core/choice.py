@@ -56,10 +56,25 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         bool(situation.unknown) and situation.record.get("revision") not in (None, revision)
     )
     for role in ENGINE_ROLES:
-        _decide_role(role, choice.desired[role], situation, choice, findings)
+        _decide_role(role, request, situation, choice, findings)
     _refresh(request, choice)
     _decide_router(situation, choice, findings)
+    _say_outside(request, choice, findings)
     return choice
+
+
+def _say_outside(request: Request, choice: Choice, findings: Findings) -> None:
+    """A member keeps its place, also where its role's pattern does not name its host any more: placement restarts nothing."""
+    for member in choice.keep:
+        names = request.patterns.get(member.role)
+        if names and member.host not in names:
+            findings.warning(
+                "outside-pattern",
+                f"{member.id} runs on {member.host}, which roles.{member.role}.hosts does not name any more: it stays there.",
+                "A restart forms the group on the hosts that are named; a scale down and up moves one member.",
+                [member.role],
+                member.host,
+            )
 
 
 def _refresh(request: Request, choice: Choice) -> None:
@@ -104,15 +119,15 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
     return desired
 
 
-def _decide_role(role: str, want: int, situation: Situation, choice: Choice, findings: Findings) -> None:
+def _decide_role(role: str, request: Request, situation: Situation, choice: Choice, findings: Findings) -> None:
+    want = choice.desired[role]
     alive, dead = situation.of_role(role, alive=True), situation.of_role(role, alive=False)
     unknown = [m for m in situation.unknown if m["role"] == role]
     # Members that nobody can ask do not make a living one superfluous.
     surplus = max(0, len(alive) - want)
     leaving = {m.id for m, _why in choice.leave}
     others = [m for r in ENGINE_ROLES if r != role for m in situation.of_role(r, alive=True)]
-    opposite = {m.host for m in others if m.id not in leaving}
-    victims = worst_first(alive, opposite)[:surplus]
+    victims = worst_first(alive, [m for m in others if m.id not in leaving])[:surplus]
     choice.leave += [(m, f"{want} of {len(alive)} {role} members are wanted") for m in victims]
     choice.keep += [m for m in alive if m not in victims]
     missing = max(0, want - len(alive) - len(unknown))
@@ -121,15 +136,15 @@ def _decide_role(role: str, want: int, situation: Situation, choice: Choice, fin
         return
     if choice.pending or situation.unknown:
         reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
-        for member in dead:
-            findings.warning(
-                "member-not-replaced",
-                f"{member.id} is down ({member.live.get('why') or member.state}) and is not replaced: {reason}.",
-                "",
-                [role],
-            )
-        if missing > len(dead):
-            _refuse_growth(role, missing - len(dead), choice, findings)
+        seen = {m.id for m in (*alive, *dead)} | {m["id"] for m in unknown}
+        gone = sorted(m["id"] for m in situation.record.get("members", ()) if m["role"] == role and m["id"] not in seen)
+        told = [f"{m.id} is down ({m.live.get('why') or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
+        for what in told:
+            findings.warning("member-not-replaced", f"{what} and is not replaced: {reason}.", "", [role])
+        more = missing - len(told)
+        if more > 0:
+            _refuse_growth(role, more, request.action, choice, findings)
+            choice.desired[role] = want - more
         return
     replaced = dead[:missing]
     choice.replace += replaced
@@ -139,7 +154,8 @@ def _decide_role(role: str, want: int, situation: Situation, choice: Choice, fin
     choice.create += [(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
 
 
-def _refuse_growth(role: str, more: int, choice: Choice, findings: Findings) -> None:
+def _refuse_growth(role: str, more: int, action: str, choice: Choice, findings: Findings) -> None:
+    """Who asks for the growth itself is refused; a deploy shows what is pending, and says what has to wait for it."""
     if not choice.pending:
         findings.warning(
             "host-unreachable",
@@ -148,7 +164,8 @@ def _refuse_growth(role: str, more: int, choice: Choice, findings: Findings) -> 
             [role],
         )
         return
-    findings.error(
+    say = findings.error if action == "scale" else findings.warning
+    say(
         "pending-no-growth",
         f"{role}: {more} more cannot be started while the group runs an older configuration: they would be built from the"
         " new one beside the old.",

@@ -11,6 +11,7 @@ import typing as t
 
 from .finding import Finding
 from .observed import Host, Member
+from .peer_snapshot import compare
 from .situation import Situation
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
@@ -31,6 +32,7 @@ def of_group(
     engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
     marks = _counts(group, roles, state)
     marks += forgot_peers(situation)
+    marks += stale_peers(situation)
     marks += _pairing(findings)
     marks += _misplaced(template, engines)
     marks += _remote(engines)
@@ -74,6 +76,22 @@ def forgot_peers(situation: Situation) -> list[Mark]:
     how = f"it was started again by its runtime ({restarts}x)" if restarts else "its registry was emptied"
     why = f"{router.id} has no {' and no '.join(empty)} member in its registry: {how}. Deploy registers them again"
     return [{"mark": "router_forgot_peers", "why": why}]
+
+
+def stale_peers(situation: Situation) -> list[Mark]:
+    """A router with its peers on its command line that has one which is gone, or is not the process that it knows."""
+    router = next((m for m in situation.of_role("router", alive=True)), None)
+    if router is None or router.label.get("policy") != "restart" or router.label.get("peers") is None:
+        return []
+    engines = {m.id: m for role in ENGINE_ROLES for m in situation.of_role(role, alive=True)}
+    peers = [
+        {"member": m.id, "role": m.role, "url": m.label.get("url"), "ports": m.label.get("ports") or {}}
+        for m in engines.values()
+    ]
+    change = compare(router.label["peers"], peers, engines, situation.unknown_urls)
+    if not change.broken:
+        return []
+    return [{"mark": "router_peers_stale", "why": f"{router.id} was started with other peers ({change})"}]
 
 
 def _pairing(findings: t.Sequence[Finding]) -> list[Mark]:

@@ -88,6 +88,25 @@ def changed_under(members: t.Iterable[Member], hosts: t.Mapping[str, Host]) -> l
     return list(found.values())
 
 
+def changed_for_dead(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+    """What has changed on the hosts of members that are down: they are not started again beside those that run."""
+    found: dict[tuple[str, str], Moved] = {}
+    theirs = running(members)
+    for member in members:
+        host, source = hosts.get(member.host), member.label.get("source")
+        if member.role not in ENGINE_ROLES or member.alive or host is None or not source:
+            continue
+        for fact, was, now in moved(theirs, identity_of_source(host, source)):
+            found.setdefault((fact, member.host), Moved(fact, member.host, was, now, member.id))
+    return list(found.values())
+
+
+def changed(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+    """All that has changed on hosts of a group since its members were started, once a fact and host."""
+    every = {(m.fact, m.host): m for m in [*changed_for_dead(members, hosts), *changed_under(members, hosts)]}
+    return list(every.values())
+
+
 def leave_out(request: Request, choice: Choice, seats: dict[str, Seat], findings: Findings) -> list[Moved]:
     """Take what would be of another reality out of `choice` and `seats`, say so, and return what moved. A restart stops all there is, and
     forms on what the hosts have now."""

@@ -34,13 +34,20 @@ def of_group(
     roles = {role: _role(role, situation, 1 if role == "router" else desired.get(role, 0)) for role in ROLES}
     registered = bool((noted.get("endpoint") or {}).get("registered"))
     readiness = group.readiness if group else "any_per_role"
-    state, message = _state(roles, situation, registered, readiness)
     pending = template is not None and any(m.revision != template.revision for m in situation.members if m.alive)
     lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
     recipe_changed = bool(pending and group and record.same_spec(noted, group))
-    moved = [one.line() for one in reality.changed_under(situation.members, hosts)]
+    moved = [one.line() for one in reality.changed(situation.members, hosts)]
     pending = pending or bool(moved)
     lines += moved
+    state, message = _state(roles, situation, registered, readiness)
+    if pending and state == "running" and marks.stale_peers(situation):
+        state, message = (
+            "partial",
+            "its router has stale peers, and is replaced by the restart that applies what is pending",
+        )
+    if state == "pending" and not noted and silent:
+        message = f"nothing is known of it, and {', '.join(sorted(silent))} did not answer"
     return {
         "name": name,
         "state": state,
@@ -104,13 +111,14 @@ def _state(
         return "partial", "the endpoint is registered, and its router has no confirmed peers" if registered else forgot[
             0
         ]["why"]
-    if any(m.alive for m in situation.members):
+    if any(m.alive and m.ready for m in situation.members):
         return (
             "partial",
             f"roles not ready: {', '.join(short)}" if short else "waiting for the endpoint to be registered",
         )
-    if situation.members:
-        return "error", f"{len(situation.members)}/{len(situation.members)} members failed"
+    failed = [m for m in situation.members if not m.alive]
+    if failed:
+        return "error", f"{len(failed)}/{len(situation.members)} members failed"
     if situation.unknown:
         return "partial", "no host that runs a member answered"
     return "pending", "no member is running yet"

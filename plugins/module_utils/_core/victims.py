@@ -15,11 +15,12 @@ UNHEALTHY = 100
 REMOTE = 20
 
 
-def score(member: Member, opposite_hosts: t.Collection[str]) -> int:
-    """How little a member is worth: the higher, the sooner it goes. `opposite_hosts` are those with a living member of the other role."""
-    return (0 if member.ready else UNHEALTHY) + (0 if member.host in opposite_hosts else REMOTE)
+def score(member: Member, peers: t.Sequence[Member]) -> float:
+    """How little a member is worth: the higher, the sooner it goes. `peers` are the living members of the other role."""
+    near = sum(1 for peer in peers if peer.host == member.host)
+    return (0 if member.ready else UNHEALTHY) + REMOTE * (1 - near / len(peers) if peers else 0)
 
 
-def worst_first(members: t.Iterable[Member], opposite_hosts: t.Collection[str]) -> list[Member]:
+def worst_first(members: t.Iterable[Member], peers: t.Sequence[Member]) -> list[Member]:
     """By score, and of equal ones the youngest index first."""
-    return sorted(members, key=lambda m: (-score(m, opposite_hosts), -m.index))
+    return sorted(members, key=lambda m: (-score(m, peers), -m.index))
