@@ -15,6 +15,7 @@ from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings
 from ..module_utils._core.observed import read_host
+from ..module_utils._core.variables import misspelt
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, known_of
 from ..plugin_utils._plain import to_plain
@@ -48,6 +49,7 @@ class ActionModule(PdAction):
         if self.args["show"]:
             self._display.display("\n".join(table).rstrip() or "No group is defined, and none runs.")
         answer: dict[str, t.Any] = {"groups": groups, "caches": caches, "table": table, "silent": silent}
+        answer["warnings"] = misspelt(self.task_vars)
         if len(groups) == 1:
             answer |= next(iter(groups.values()))
         short = [f"{name} is {state['state']}" for name, state in groups.items() if state["state"] != "running"]
@@ -110,9 +112,11 @@ class ActionModule(PdAction):
 
     def _group(self, name: str, spec: t.Any, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
         if spec is None:
-            return status.of_group(name, None, None, hosts, silent)
+            return status.of_group(name, None, None, hosts, silent, (), self.reach())
         verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
-        state = status.of_group(name, verdict.group, verdict.template, hosts, silent, verdict.findings.items)
+        state = status.of_group(
+            name, verdict.group, verdict.template, hosts, silent, verdict.findings.items, self.reach()
+        )
         errors = [f.to_plain() for f in verdict.findings.errors]
         if errors:
             state["marks"] += [{"mark": "spec_refused", "why": f["message"]} for f in errors]

@@ -47,7 +47,7 @@ class ActionModule(PdAction):
             spec = self.args["spec"] if self.args["spec"] is not None else self.groups().get(name)
             named = {host for found in self.patterns_of(name, spec).values() for host in found}
             silent = sorted(named - set(hosts) - set(names_list(self.args["lost_hosts"])))
-            plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings, self._reach())
+            plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings, self.reach())
         else:
             self._add_hosts(hosts)
             spec = self.spec_of(name)
@@ -147,15 +147,8 @@ class ActionModule(PdAction):
             counts=self._counts(),
             allow_scale_down=self.args["allow_scale_down"],
             reserved=to_plain(self.args["planned"]),
-            reach=self._reach(),
+            reach=self.reach(),
         )
-
-    def _reach(self) -> core_plan.Reach:
-        """Which hosts could have been asked. With facts given by hand there is no run that asked anybody."""
-        if self.args["hosts"] is not None:
-            return core_plan.Reach()
-        inventory = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        return core_plan.Reach(inventory, set(self.task_vars.get("ansible_play_hosts_all") or ()))
 
     def _counts(self) -> dict[str, int]:
         """The counts that scale asks for; `-e` gives them as text."""

@@ -88,9 +88,9 @@ class ActionModule(PdAction):
 
     def _specs(self, name: str | None) -> dict[str, t.Any]:
         if self.args["one"] and name in (None, "", "all"):
-            raise PdError("Say which group: -e pd_group=NAME. This playbook works on one group.")
+            raise PdError(self._which("-e pd_group=NAME. This playbook works on one group."))
         if self.args["named"] and name in (None, ""):
-            raise PdError("Say which group: -e pd_group=NAME, or -e pd_group=all for every one.")
+            raise PdError(self._which("-e pd_group=NAME, or -e pd_group=all for every one."))
         groups = self.groups()
         if name and name != "all":
             # With fail_on: never the verdict is not the point: a group that has left the inventory can still be removed.
@@ -101,6 +101,9 @@ class ActionModule(PdAction):
                 "No group is defined. Write one under pd_groups in group_vars/all/pd.yml; examples/inventories has some."
             )
         return groups
+
+    def _which(self, how: str) -> str:
+        return " ".join([f"Say which group: {how}", *misspelt(self.task_vars)])
 
     def _check_words(self) -> None:
         for variable, words in WORDS.items():

@@ -20,6 +20,7 @@ from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.known import NOTHING, Known
 from ..module_utils._core.observed import Host
+from ..module_utils._core.situation import Reach
 from ..module_utils._core.spec import parse
 from ..module_utils._core.validate import Catalogue, Verdict, validate
 from ._caches import services_of
@@ -151,6 +152,13 @@ class PdAction(ActionBase):
         group = parse(name, to_plain(spec), Findings()) if spec is not None else None
         found = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()} if group else {}
         return {role: hosts for role, hosts in found.items() if hosts}
+
+    def reach(self) -> Reach:
+        """Which hosts could have been asked. With facts given by hand there is no run that asked anybody."""
+        if self.args.get("hosts") is not None:
+            return Reach()
+        inventory = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
+        return Reach(inventory, set(self.task_vars.get("ansible_play_hosts_all") or ()))
 
     def _inventory(self) -> InventoryManager:
         if not hasattr(self, "_manager"):

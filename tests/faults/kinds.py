@@ -68,7 +68,8 @@ KINDS: dict[str, Kind] = {
     ),
     "engine-dies-under-traffic": Kind(
         "an engine dies while the group serves",
-        "`status` shows the member down and why; `deploy` says that it is replaced",
+        "`status` shows the member down and why, or how often its runtime has started it again; `deploy` says that it is replaced"
+        " when it stays down",
         "the others; with dynamic membership the router goes on with the peers that are left",
         "`deploy`: it replaces what is down, and nothing else",
     ),
@@ -99,9 +100,9 @@ KINDS: dict[str, Kind] = {
     # -- routers
     "router-dies": Kind(
         "the router dies",
-        "`status` shows it down; no answer at the endpoint",
+        "`status` shows it down; or, started again by its runtime and empty, `router_forgot_peers`; no answer at the endpoint",
         "the engines",
-        "`deploy`: a new router gets the same peers",
+        "`deploy`: a new router gets the same peers, or the empty one is told them again",
     ),
     "port-taken": Kind(
         "the router's port is taken by a stranger",

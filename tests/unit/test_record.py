@@ -94,7 +94,7 @@ def test_the_model_the_image_and_the_membership():
         "decode args: command=/opt/vllm/bin/vllm serve /models/m -> /opt/vllm/bin/vllm serve /models/other"
     )
     assert "decode image: null -> e@sha256:1" in lines(spec(), spec(engine={"image": "e@sha256:1"}))
-    assert lines(spec(), spec(router={"membership": "restart"}))[0] == "policy: dynamic -> restart"
+    assert lines(spec(), spec(router={"membership": "restart"}))[0] == "membership: dynamic -> restart"
 
 
 def test_nothing_where_nothing_differs():

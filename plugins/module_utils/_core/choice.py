@@ -23,21 +23,14 @@ def check_reach(
         hold.setdefault(member["host"], []).append(member["id"])
     if not hold:
         return
-    by_why: dict[str, list[str]] = {}
-    for host in sorted(hold):
-        by_why.setdefault(reach.why(host), []).append(host)
-    told = []
-    for why, hosts in by_why.items():
-        runs = [name for host in hosts for name in hold[host]]
-        told.append(f"{', '.join(hosts)} {why}" + (f" and may still run {', '.join(runs)}" if runs else ""))
-    way_out = " ".join(reach.way_out(why) for why in by_why)
+    told, way_out = reach.of_hosts(hold), reach.ways_out(hold)
     fenced = "If it is fenced for good, say so: -e pd_lost_hosts=" + ",".join(sorted(hold))
     if action in ("restart", "remove"):
         refused = f"a {action} of a part of the group is refused, nothing was stopped."
-        findings.error("host-unreachable", f"{'; '.join(told)}: {refused}", f"{way_out} {fenced}")
+        findings.error("host-unreachable", f"{told}: {refused}", f"{way_out} {fenced}")
     else:
         kept = "nothing of the group is replaced or restarted."
-        findings.warning("host-unreachable", f"{'; '.join(told)}: {kept}", f"{way_out} {fenced}")
+        findings.warning("host-unreachable", f"{told}: {kept}", f"{way_out} {fenced}")
 
 
 def decide(request: Request, situation: Situation, findings: Findings) -> Choice:

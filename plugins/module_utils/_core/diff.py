@@ -18,9 +18,14 @@ def of_templates(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) ->
     lines: list[str] = []
     if not before:
         return lines
-    for key in ("mode", "runtime", "policy", "restart"):
+    for key, called in (
+        ("mode", "mode"),
+        ("runtime", "runtime"),
+        ("policy", "membership"),
+        ("restart", "restart rule"),
+    ):
         if before.get(key) != after.get(key):
-            lines.append(f"{key}: {before.get(key)} -> {after.get(key)}")
+            lines.append(f"{called}: {_text(before.get(key))} -> {_text(after.get(key))}")
     for role in sorted({*before.get("roles", {}), *after.get("roles", {})}):
         old, new = before.get("roles", {}).get(role, {}), after.get("roles", {}).get(role, {})
         if old == new:

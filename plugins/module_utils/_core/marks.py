@@ -12,7 +12,7 @@ import typing as t
 from .finding import Finding
 from .observed import Host, Member
 from .peer_snapshot import compare
-from .situation import Situation
+from .situation import EVERYWHERE, Reach, Situation
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
 
@@ -27,6 +27,7 @@ def of_group(
     roles: t.Mapping[str, t.Mapping[str, int]],
     state: str,
     findings: t.Sequence[Finding],
+    reach: Reach = EVERYWHERE,
 ) -> list[Mark]:
     """All marks of a group, in the order in which a person wants them."""
     engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
@@ -39,8 +40,7 @@ def of_group(
     marks += _caches(engines)
     marks += _hosts_changed(situation, hosts)
     if situation.unknown:
-        told = ", ".join(m["id"] for m in situation.unknown)
-        marks.append({"mark": "members_unknown", "why": f"no answer from the host of {told}"})
+        marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
     if group is None:
         marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
     return marks
@@ -159,7 +159,9 @@ def _hosts_changed(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Ma
         now = {"address": host.address, "kv_address": host.kv_address}
         for key, what in (("address", "address"), ("kv_address", "address of the KV interface")):
             was = member.label.get(key)
-            if was and now[key] and was != now[key] and (key == "address" or member.role in ENGINE_ROLES):
+            # Which interface is chosen depends on the mode: an address that the host still has has not changed.
+            held = key == "kv_address" and was in host.interface_addresses
+            if was and now[key] and was != now[key] and not held and (key == "address" or member.role in ENGINE_ROLES):
                 found.setdefault((member.host, f"{what} {was} -> {now[key]}"), []).append(member.id)
         gone = [gpu for gpu in member.gpus if gpu not in {str(g["id"]) for g in host.gpus}]
         if gone:

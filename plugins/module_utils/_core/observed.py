@@ -80,6 +80,11 @@ class Host:
         """RDMA devices with the interfaces: an interface name alone would keep UCX off RDMA, silently (design 5)."""
         return ",".join([*self.kv_devices, *self.kv_names])
 
+    @property
+    def interface_addresses(self) -> set[str]:
+        """Every address that an interface of the host has now."""
+        return {str(address) for one in self.facts.get("interfaces") or () for address in one.get("addresses") or ()}
+
     def model(self, path: str) -> t.Mapping[str, t.Any]:
         return (self.facts.get("models") or {}).get(path) or {}
 

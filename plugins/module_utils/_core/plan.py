@@ -176,7 +176,8 @@ def _say_pending(request: Request, situation: Situation, findings: Findings) -> 
         + (" (the spec is the same; the recipe has changed with the collection)" if recipe_only else "")
         + ": nothing is restarted. "
         + "; ".join(line.strip() for line in lines[:6])
-        + (f"; and {len(lines) - 6} more lines" if len(lines) > 6 else ""),
+        + (f"; and {len(lines) - 6} more lines" if len(lines) > 6 else "")
+        + ".",
         f"Apply it to the whole group: ansible-playbook inferops.pd.restart -e pd_group={request.group.name}. Undo the edit to clear it.",
     )
 

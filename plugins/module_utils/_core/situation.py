@@ -32,6 +32,28 @@ class Reach:
             return _ABSENT
         return _LEFT_OUT if self.asked is not None and host not in self.asked else _SILENT
 
+    def told(self, unknown: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+        """The hosts that nothing is known of, why, and what they may run by the record."""
+        hold: dict[str, list[str]] = {}
+        for member in unknown:
+            hold.setdefault(str(member["host"]), []).append(str(member["id"]))
+        return self.of_hosts(hold)
+
+    def of_hosts(self, hold: t.Mapping[str, t.Sequence[str]]) -> str:
+        """The same, of hosts with the ids that they may run."""
+        by_why: dict[str, list[str]] = {}
+        for host in sorted(hold):
+            by_why.setdefault(self.why(host), []).append(host)
+        told = []
+        for why, hosts in by_why.items():
+            runs = [name for host in hosts for name in hold[host]]
+            told.append(f"{', '.join(hosts)} {why}" + (f" and may still run {', '.join(runs)}" if runs else ""))
+        return "; ".join(told)
+
+    def ways_out(self, hosts: t.Iterable[str]) -> str:
+        """What brings these hosts back, each way once."""
+        return " ".join(self.way_out(why) for why in dict.fromkeys(self.why(host) for host in sorted(hosts)))
+
     def way_out(self, why: str) -> str:
         return {
             _ABSENT: "Put it back into the inventory.",

@@ -12,7 +12,7 @@ import typing as t
 from . import diff, marks, reality, record
 from .finding import Finding
 from .observed import Host, Member
-from .plan import Situation
+from .situation import EVERYWHERE, Reach, Situation
 from .spec import ENGINE_ROLES, ROLES, Group
 from .template import GroupTemplate
 
@@ -24,6 +24,7 @@ def of_group(
     hosts: t.Mapping[str, Host],
     silent: t.Collection[str],
     findings: t.Sequence[Finding] = (),
+    reach: Reach = EVERYWHERE,
 ) -> dict[str, t.Any]:
     """Everything that is to be said of a group. `group` is None for one that runs but is in no inventory any more."""
     situation = Situation.of(name, hosts, silent, ())
@@ -59,7 +60,7 @@ def of_group(
         "pending_diff": lines,
         "recipe_changed": recipe_changed,
         "roles": roles,
-        "marks": marks.of_group(group, template, situation, hosts, roles, state, findings),
+        "marks": marks.of_group(group, template, situation, hosts, roles, state, findings, reach),
         "router": _router(situation),
         "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
         "members": [_member(m) for m in _ordered(situation.members)]
@@ -70,7 +71,7 @@ def of_group(
                 "host": m["host"],
                 "state": "unknown",
                 "ready": False,
-                "why": "its host did not answer",
+                "why": f"its host {reach.why(m['host'])}",
             }
             for m in situation.unknown
         ],

@@ -208,7 +208,9 @@ def stopped(
 
 def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, stops: bool) -> str:
     name = plan["group"]
-    wanted = {role: len([m for m in plan["members"] if m["role"] == role]) for role in ENGINE_ROLES}
+    # Members that nobody could ask are wanted all the same.
+    meant = plan.get("desired") or {}
+    wanted = {r: max(len([m for m in plan["members"] if m["role"] == r]), meant.get(r) or 0) for r in ENGINE_ROLES}
     counts = ", ".join(f"{len(ids)} of {wanted[role]} {role}" for role, ids in verdict.ready.items())
     refused = sorted(host for host, said in results.items() if any(r.get("refused") for r in said))
     if refused:

@@ -78,7 +78,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
                 **kernel,
                 "exposed": ports.exposed(low, high, kernel),
             },
-            "members": _members(members, runtimes, state),
+            "members": _members(members, runtimes, state, {one.port for one in listeners.result()}),
             "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
             "models": {path: future.result() for path, future in models.items()},
             "executables": {
@@ -98,15 +98,20 @@ def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], 
     return list(dict.fromkeys([*wanted, *(str(source[key]) for source in sources if source.get(key))]))
 
 
-def _members(members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime], state: State) -> list[dict[str, t.Any]]:
-    """The members with what they answer, all asked at once."""
+def _members(
+    members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime], state: State, listening: t.Collection[int]
+) -> list[dict[str, t.Any]]:
+    """The members with what they answer, all asked at once. One whose side channel is closed is not ready, as when it started."""
     if not members:
         return []
     with ThreadPoolExecutor(max_workers=min(64, 2 * len(members))) as pool:
         asked: list[tuple[Live, Future[str], Future[list[dict[str, t.Any]] | None]]] = [
             (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
         ]
-        told = [_member(live, unready.result(), registered.result()) for live, unready, registered in asked]
+        told = [
+            _member(live, unready.result() or _closed(live, listening), registered.result())
+            for live, unready, registered in asked
+        ]
     for member in told:
         if state.draining(member["label"]["group"], member["label"]["member"]):
             member["draining"] = True
@@ -152,6 +157,13 @@ def _unready(live: Live) -> str:
     if status is None:
         return f"{asked}: {why}"
     return "" if 200 <= status < 300 else f"{asked} answered {status}"
+
+
+def _closed(live: Live, listening: t.Collection[int]) -> str:
+    """Which of a member's own ports nobody listens on; empty when all are open."""
+    wanted = (live["label"].get("probe") or {}).get("listening") or ()
+    closed = [f"{port['port']} ({port['name']})" for port in wanted if port["port"] not in listening]
+    return f"nobody listens on {', '.join(closed)}" if closed else ""
 
 
 def _registered(live: Live) -> list[dict[str, t.Any]] | None:
