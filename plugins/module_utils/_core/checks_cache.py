@@ -173,7 +173,7 @@ def _check_versions(side: Side, use: Use, mode: str, findings: Findings) -> None
     ):
         if known_versions and below(version, known_versions):
             findings.warning(
-                "version-below-floor",
+                "kv-cache-version-below-floor",
                 f"{said} is older than what {use.provider.name} in mode {mode} is known to work"
                 f" with ({known_versions})" + (f": {note}." if note else "."),
                 "Newer is safer; this is advice, not a limit.",
@@ -193,13 +193,20 @@ def _check_recurrent(side: Side, use: Use, findings: Findings) -> None:
             "Take another provider, or none.",
             [side.role],
         )
-    elif use.provider.recurrent_advice and not _writes(side, use.provider.recurrent_unless):
+    elif use.provider.recurrent_advice and not _follows(side, use):
         findings.warning(
             "kv-cache-recurrent",
             f"{side.role}: the model has recurrent layers: {use.provider.recurrent_advice}.",
             "See docs/caches.md.",
             [side.role],
         )
+
+
+def _follows(side: Side, use: Use) -> bool:
+    """Whether the advice for models with recurrent layers is followed: by the role's args, or by the service's entry in pd_caches."""
+    option = use.provider.recurrent_unless_service
+    served = bool(use.service and option and use.service.options.get(option) is True)
+    return served or _writes(side, use.provider.recurrent_unless)
 
 
 def _writes(side: Side, flag: str) -> bool:
