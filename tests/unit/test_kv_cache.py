@@ -8,7 +8,7 @@ import re
 
 import pytest
 import yaml
-from builders import ENGINE_ROLES, ROOT, Fleet, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
+from builders import ENGINE_ROLES, ROOT, Fleet, Made, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import kv_cache, kv_compose, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import CacheService
@@ -286,9 +286,9 @@ def test_children_that_disagree_are_said_and_the_first_counts():
 # -- in a plan --------------------------------------------------------------------------------------------------------------------------
 
 
-def plan_of(raw, caches=None, planned=(), action="deploy", **hosts):
+def plan_of(raw, caches=None, planned=(), action="deploy", fleet=None, **hosts):
     """A plan in which pd_caches is known."""
-    fleet = Fleet(**(hosts or {"h1": {"gpus": 8}}))
+    fleet = fleet or Fleet(**(hosts or {"h1": {"gpus": 8}}))
     verdict = validate.validate("demo", raw, catalogue(), Known(caches=caches))
     from ansible_collections.inferops.pd.plugins.module_utils._core import plan
 
@@ -387,6 +387,55 @@ def test_without_an_instance_it_starts_without_the_cache_and_says_so():
     assert "WITHOUT cache lmcache (store-a)" in made["diff"][0]["prepared"]
     with_it, _findings = plan_of(raw, DEPLOYED, planned=[service_plan("store-a")])
     assert made["revision"] == with_it["revision"] != bare["revision"]
+
+
+def instance_on(fleet, host: str, state: str) -> None:
+    """The instance of store-a on a host, as the host reports it."""
+    label = {"group": "store-a", "member": f"store-a-cache-{host}", "role": "cache", "index": 0, "address": "127.0.0.1"}
+    label |= {"port": 41000, "ports": {}, "revision": "r", "generation": 1}
+    others = [m for m in fleet.facts[host]["members"] if m["label"]["group"] != "store-a"]
+    fleet.facts[host]["members"] = [*others, {"label": label, "state": state, "ready": False}]
+
+
+@pytest.mark.parametrize(("state", "injected"), [("running", True), ("restarting", True), ("exited", False)])
+def test_an_instance_that_is_down_is_none_for_a_member_that_starts(state, injected):
+    fleet = Fleet(h1={"gpus": 8})
+    instance_on(fleet, "h1", state)
+    made, findings = plan_of(cached("vllm-nixl", "lmcache", cache={"service": "store-a"}), DEPLOYED, fleet=fleet)
+    it = part(made, "demo-prefill-0")
+    assert ("MultiConnector" in " ".join(it["argv"]), it["labels"]["cache"]["injected"]) == (injected, injected)
+    told = [f.message for f in findings.items if f.code == "cache-not-injected"]
+    assert ["store-a is down on h1" in message for message in told] == ([] if injected else [True])
+    assert it["labels"]["cache"]["why"] == (
+        "the roles that the mode allows (not decode: its connector does not skip a load that was given to NIXL, and the second"
+        " completion of one request can end decode)"
+        if injected
+        else "service store-a is down on h1"
+    )
+
+
+def test_one_that_is_down_and_that_this_run_starts_counts_as_running():
+    fleet = Fleet(h1={"gpus": 8})
+    instance_on(fleet, "h1", "exited")
+    raw = cached("vllm-nixl", "lmcache", cache={"service": "store-a"})
+    made, findings = plan_of(raw, DEPLOYED, planned=[service_plan("store-a")], fleet=fleet)
+    assert (part(made, "demo-prefill-0")["labels"]["cache"]["injected"], codes(findings)) == (True, [])
+
+
+def test_a_member_that_runs_keeps_an_instance_that_went_down():
+    fleet = Fleet(h1={"gpus": 8})
+    instance_on(fleet, "h1", "running")
+    raw = cached("vllm-nixl", "lmcache", cache={"service": "store-a"})
+    made, findings = plan_of(raw, DEPLOYED, fleet=fleet)
+    fleet.apply(Made(made, findings, None))
+    instance_on(fleet, "h1", "exited")
+    again, findings = plan_of(raw, DEPLOYED, fleet=fleet)
+    assert part(again, "demo-prefill-0")["argv"] == part(made, "demo-prefill-0")["argv"]
+    assert (again["hosts"]["h1"]["create"], codes(findings)) == ([], [])
+    more, findings = plan_of({**raw, "roles": {**raw["roles"], "prefill": {**raw["roles"]["prefill"], "replicas": 2}}}, DEPLOYED, fleet=fleet)
+    told = {m["id"]: m["parts"][0]["labels"]["cache"]["injected"] for m in more["members"] if m["role"] == "prefill"}
+    assert told == {"demo-prefill-0": True, "demo-prefill-1": False}
+    assert only(findings, "cache-not-injected").host == "h1"
 
 
 @pytest.mark.parametrize(("runtime", "ipc"), [("docker", "host"), ("supervisor", None)])
