@@ -368,6 +368,15 @@ def services_named(spec: t.Any) -> list[str]:
     return sorted({str(name) for name in names if name and not isinstance(name, (t.Mapping, list))})
 
 
+def users_by_service(groups: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
+    """The groups of pd_groups that name each service, by the name or HOST:PORT that they write."""
+    found: dict[str, list[str]] = {}
+    for group, spec in sorted(groups.items(), key=lambda item: str(item[0])):
+        for name in services_named(spec):
+            found.setdefault(name, []).append(str(group))
+    return found
+
+
 def users_of(name: str, groups: t.Mapping[str, t.Any]) -> list[str]:
     """The groups of pd_groups that name the service, in the group or in one of its roles."""
     return sorted(str(group) for group, spec in groups.items() if name in services_named(spec))
