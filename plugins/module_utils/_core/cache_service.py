@@ -354,6 +354,12 @@ def split_address(text: str) -> tuple[str, int] | None:
     return match[1] or match[2], int(match[3])
 
 
+def client_values(address: str, port: int) -> dict[str, t.Any]:
+    """The placeholders of the service that a client uses."""
+    host = f"[{address}]" if ":" in address and not address.startswith("[") else address
+    return {"kv_cache.host": host, "kv_cache.port": port, "kv_cache.address": f"{host}:{port}"}
+
+
 # -- who uses it, and where it runs ----------------------------------------------------------------------------------------------------
 
 
@@ -410,8 +416,8 @@ def instances(
 
 
 def instance_for(service: CacheService, found: t.Sequence[Instance], host: str) -> Instance | None:
-    """The instance that a member on `host` starts with: of a service of scope host the one there if it runs, else the one that there is, one
-    that runs before one that does not. None: it has none (semantics.md 6.2)."""
+    """The instance that a member on `host` starts with: of a service of scope host the one there if it runs, else the one that there is,
+    one that runs before one that does not. None: it has none (semantics.md 6.2)."""
     if service.scope == "host" and not service.address:
         return next((i for i in found if i.host == host and i.running), None)
     return next((i for i in found if i.running), next(iter(found), None))

@@ -101,9 +101,7 @@ def _check_services(uses: t.Mapping[str, Use], pools: Pools, findings: Findings)
         )
 
 
-def _check_sharing(
-    group: Group, uses: t.Mapping[str, Use], known: Known, pools: Pools, findings: Findings
-) -> None:
+def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, pools: Pools, findings: Findings) -> None:
     """Another group on the same service, as far as the inventory and the hosts tell."""
     users: dict[str, set[str]] = {name: {str(g) for g in groups} for name, groups in known.cache_users.items()}
     for facts in known.hosts.values():

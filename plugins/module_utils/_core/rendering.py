@@ -98,7 +98,7 @@ class _Caches:
         }
 
     def of(self, role: str, host: str, kept: bool) -> tuple[CompiledRole, dict[str, t.Any], dict[str, t.Any] | None]:
-        """(template, the service's placeholders, what the member's label says of its cache). One that is `kept` runs, and stays connected to
+        """(template, the service's placeholders, what the member's label says of its cache). One that is `kept` runs, and stays with
         an instance that is down by now."""
         template = self.roles[role]
         use, service = template.cache, template.service
