@@ -15,7 +15,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
 from ..module_utils import _engines
-from ..module_utils._core.cache_service import services_named, users_of
+from ..module_utils._core.cache_service import services_named, users_by_service
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.known import NOTHING, Known
@@ -131,7 +131,8 @@ class PdAction(ActionBase):
         known = replace(
             known,
             caches=services_of(self, told),
-            cache_users={service: users_of(service, groups) for service in named},
+            # Of every service: one may be written in two ways.
+            cache_users=users_by_service(groups),
         )
         verdict = validate(name, spec, self.catalogue(), known)
         for finding in told.items:

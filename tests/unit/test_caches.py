@@ -19,6 +19,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service im
     instances,
     parse,
     split_address,
+    users_by_service,
     users_of,
 )
 from ansible_collections.inferops.pd.plugins.module_utils._core.cache_template import render
@@ -140,6 +141,7 @@ def test_who_uses_a_service_is_read_from_any_shape_of_a_spec() -> None:
         "e": {"roles": "prefill", "kv_cache": "store"},
     }
     assert users_of("store", groups) == ["a", "b"]
+    assert users_by_service(groups) == {"store": ["a", "b"], "other": ["c"]}
 
 
 # -- recipes -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import yaml
-from builders import ENGINE_ROLES, ROOT, Fleet, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
+from builders import ENGINE_ROLES, ROOT, Fleet, Made, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import kv_cache, kv_compose, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import CacheService
@@ -286,9 +286,9 @@ def test_children_that_disagree_are_said_and_the_first_counts():
 # -- in a plan --------------------------------------------------------------------------------------------------------------------------
 
 
-def plan_of(raw, caches=None, planned=(), action="deploy", **hosts):
+def plan_of(raw, caches=None, planned=(), action="deploy", fleet=None, **hosts):
     """A plan in which pd_caches is known."""
-    fleet = Fleet(**(hosts or {"h1": {"gpus": 8}}))
+    fleet = fleet or Fleet(**(hosts or {"h1": {"gpus": 8}}))
     verdict = validate.validate("demo", raw, catalogue(), Known(caches=caches))
     from ansible_collections.inferops.pd.plugins.module_utils._core import plan
 
@@ -389,6 +389,57 @@ def test_without_an_instance_it_starts_without_the_cache_and_says_so():
     assert made["revision"] == with_it["revision"] != bare["revision"]
 
 
+def instance_on(fleet, host: str, state: str) -> None:
+    """The instance of store-a on a host, as the host reports it."""
+    label = {"group": "store-a", "member": f"store-a-cache-{host}", "role": "cache", "index": 0, "address": "127.0.0.1"}
+    label |= {"port": 41000, "ports": {}, "revision": "r", "generation": 1}
+    others = [m for m in fleet.facts[host]["members"] if m["label"]["group"] != "store-a"]
+    fleet.facts[host]["members"] = [*others, {"label": label, "state": state, "ready": False}]
+
+
+@pytest.mark.parametrize(("state", "injected"), [("running", True), ("restarting", True), ("exited", False)])
+def test_an_instance_that_is_down_is_none_for_a_member_that_starts(state, injected):
+    fleet = Fleet(h1={"gpus": 8})
+    instance_on(fleet, "h1", state)
+    made, findings = plan_of(cached("vllm-nixl", "lmcache", cache={"service": "store-a"}), DEPLOYED, fleet=fleet)
+    it = part(made, "demo-prefill-0")
+    assert ("MultiConnector" in " ".join(it["argv"]), it["labels"]["cache"]["injected"]) == (injected, injected)
+    told = [f.message for f in findings.items if f.code == "cache-not-injected"]
+    assert ["store-a is down on h1" in message for message in told] == ([] if injected else [True])
+    assert it["labels"]["cache"]["why"] == (
+        "the roles that the mode allows (not decode: its connector does not skip a load that was given to NIXL, and the second"
+        " completion of one request can end decode)"
+        if injected
+        else "service store-a is down on h1"
+    )
+
+
+def test_one_that_is_down_and_that_this_run_starts_counts_as_running():
+    fleet = Fleet(h1={"gpus": 8})
+    instance_on(fleet, "h1", "exited")
+    raw = cached("vllm-nixl", "lmcache", cache={"service": "store-a"})
+    made, findings = plan_of(raw, DEPLOYED, planned=[service_plan("store-a")], fleet=fleet)
+    assert (part(made, "demo-prefill-0")["labels"]["cache"]["injected"], codes(findings)) == (True, [])
+
+
+def test_a_member_that_runs_keeps_an_instance_that_went_down():
+    fleet = Fleet(h1={"gpus": 8})
+    instance_on(fleet, "h1", "running")
+    raw = cached("vllm-nixl", "lmcache", cache={"service": "store-a"})
+    made, findings = plan_of(raw, DEPLOYED, fleet=fleet)
+    fleet.apply(Made(made, findings, None))
+    instance_on(fleet, "h1", "exited")
+    again, findings = plan_of(raw, DEPLOYED, fleet=fleet)
+    assert part(again, "demo-prefill-0")["argv"] == part(made, "demo-prefill-0")["argv"]
+    assert (again["hosts"]["h1"]["create"], codes(findings)) == ([], [])
+    more, findings = plan_of(
+        {**raw, "roles": {**raw["roles"], "prefill": {**raw["roles"]["prefill"], "replicas": 2}}}, DEPLOYED, fleet=fleet
+    )
+    told = {m["id"]: m["parts"][0]["labels"]["cache"]["injected"] for m in more["members"] if m["role"] == "prefill"}
+    assert told == {"demo-prefill-0": True, "demo-prefill-1": False}
+    assert only(findings, "cache-not-injected").host == "h1"
+
+
 @pytest.mark.parametrize(("runtime", "ipc"), [("docker", "host"), ("supervisor", None)])
 def test_the_hosts_ipc_namespace_for_containers_that_a_provider_needs_it_for(runtime, ipc):
     image = {"image": "registry.example/engine@sha256:" + "0" * 64}
@@ -400,6 +451,80 @@ def test_the_hosts_ipc_namespace_for_containers_that_a_provider_needs_it_for(run
     assert f"--lmcache-config-file={where}/lmcache.yaml" in part(made, "demo-prefill-0")["argv"]
     plain, _findings = plan_of(cached("sglang-nixl", None, runtime=runtime, engine=image))
     assert "ipc" not in part(plain, "demo-prefill-0")
+
+
+# -- a derived connector pasted back ----------------------------------------------------------------------------------------------------
+
+
+def line_of(made, role: str) -> str:
+    """The connector of a member, with its flag."""
+    (line,) = (a for a in part(made, f"demo-{role}-0")["argv"] if a.startswith("--kv-transfer-config="))
+    return line
+
+
+def reordered(line: str) -> str:
+    """The same JSON, written in another way."""
+    flag, _equals, text = line.partition("=")
+    return f"{flag.replace('-', '_').replace('__', '--', 1)} {json.dumps(json.loads(text), sort_keys=True, indent=1)}"
+
+
+@pytest.mark.parametrize("form", [str, reordered])
+@pytest.mark.parametrize("from_cache", [True, False], ids=["composed", "recipe's"])
+@pytest.mark.parametrize(("mode_name", "provider"), TABLE, ids=str)
+def test_a_derived_connector_pasted_back_changes_nothing(mode_name, provider, from_cache, form):
+    made, findings = plan_of(cached(mode_name, provider))
+    source, _findings = plan_of(cached(mode_name, provider if from_cache else None))
+    pasted = {role: {"args": [form(line_of(source, role))]} for role in ENGINE_ROLES}
+    again, told = plan_of(cached(mode_name, provider, **pasted))
+    assert codes(told) == codes(findings) == []
+    assert (again["revision"], again["members"]) == (made["revision"], made["members"])
+
+
+def test_the_whole_line_of_a_member_pasted_back_changes_nothing():
+    made, _findings = plan_of(cached("vllm-nixl", "lmcache"))
+    argv = {role: part(made, f"demo-{role}-0")["argv"][3:] for role in ENGINE_ROLES}
+    again, told = plan_of(cached("vllm-nixl", "lmcache", **{role: {"args": argv[role]} for role in ENGINE_ROLES}))
+    assert codes(told) == []
+    assert [part(again, m["id"])["argv"] for m in made["members"]] == [m["parts"][0]["argv"] for m in made["members"]]
+
+
+def pasted_of_store(change=str, planned=True):
+    """The connector of a member of store-a, pasted back after `change`."""
+    service = [service_plan("store-a", "127.0.0.1")]
+    raw = cached("vllm-nixl", "lmcache", cache={"service": "store-a"})
+    made, _findings = plan_of(raw, DEPLOYED, planned=service)
+    raw = cached(
+        "vllm-nixl", "lmcache", cache={"service": "store-a"}, prefill={"args": [change(line_of(made, "prefill"))]}
+    )
+    return made, *plan_of(raw, DEPLOYED, planned=service if planned else [])
+
+
+def test_a_composed_connector_pasted_back_has_the_address_that_only_a_host_can_tell():
+    made, again, findings = pasted_of_store()
+    assert (codes(findings), again["members"]) == ([], made["members"])
+    it = part(again, "demo-prefill-0")
+    assert (it["labels"]["cache"]["injected"], "--shutdown-timeout=20" in it["argv"], OFF in it["argv"]) == (True,) * 3
+
+
+def test_a_composed_connector_with_an_address_that_no_member_has_is_refused():
+    _made, _again, findings = pasted_of_store(lambda line: line.replace("41000", "41001"))
+    told = only(findings, "owned-flag")
+    assert ("41001" in told.message, told.roles) == (True, ("prefill",))
+
+
+def test_a_composed_connector_pasted_back_where_the_service_is_not():
+    _made, again, findings = pasted_of_store(planned=False)
+    assert codes(findings) == ["cache-not-injected"]
+    it = part(again, "demo-prefill-0")
+    assert ("MultiConnector" in " ".join(it["argv"]), it["labels"]["cache"]["injected"]) == (False, False)
+
+
+def test_a_composed_connector_with_another_servers_address_is_ones_own():
+    made, _findings = plan_of(cached("vllm-nixl", "lmcache"))
+    line = line_of(made, "prefill").replace("10.0.0.9", "10.0.0.8")
+    again, findings = plan_of(cached("vllm-nixl", "lmcache", prefill={"args": [line]}))
+    assert sorted(codes(findings))[:2] == ["cache-not-injected", "own-connector"]
+    assert line_of(again, "prefill") == line
 
 
 def test_a_name_that_two_members_of_a_host_have_in_common():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import Fleet, only, spec
+from builders import Fleet, codes, judge, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import status
 
@@ -206,6 +206,15 @@ def test_a_member_that_runs_without_its_cache():
     assert marks(group.status(RAW))["cache_not_injected"] == (
         "demo-prefill-0 runs without its cache (LMCache kv1): no instance runs on h1"
     )
+
+
+@pytest.mark.parametrize(("version", "marked"), [("0.28.0", 0), ("0.23.0", 2)])
+def test_a_version_below_the_modes_is_marked_and_one_below_a_caches_is_not(version, marked):
+    raw = spec(mode="vllm-mooncake", engine={"args": [], "version": version})
+    raw["kv_cache"] = {"provider": "mooncake", "service": "10.0.0.9:50051"}
+    found = Fleet(h1={"gpus": 2}).status(raw)["marks"]
+    assert "kv-cache-version-below-floor" in codes(judge(raw).findings)
+    assert len([m for m in found if m["mark"] == "version_below_floor"]) == marked
 
 
 def test_host_values_that_changed_are_marked_and_nothing_is_pending():

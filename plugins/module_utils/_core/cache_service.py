@@ -354,6 +354,12 @@ def split_address(text: str) -> tuple[str, int] | None:
     return match[1] or match[2], int(match[3])
 
 
+def client_values(address: str, port: int) -> dict[str, t.Any]:
+    """The placeholders of the service that a client uses."""
+    host = f"[{address}]" if ":" in address and not address.startswith("[") else address
+    return {"kv_cache.host": host, "kv_cache.port": port, "kv_cache.address": f"{host}:{port}"}
+
+
 # -- who uses it, and where it runs ----------------------------------------------------------------------------------------------------
 
 
@@ -366,6 +372,15 @@ def services_named(spec: t.Any) -> list[str]:
     caches = [part.get("kv_cache") for part in parts if isinstance(part, t.Mapping)]
     names = [cache.get("service") for cache in caches if isinstance(cache, t.Mapping)]
     return sorted({str(name) for name in names if name and not isinstance(name, (t.Mapping, list))})
+
+
+def users_by_service(groups: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
+    """The groups of pd_groups that name each service, by the name or HOST:PORT that they write."""
+    found: dict[str, list[str]] = {}
+    for group, spec in sorted(groups.items(), key=lambda item: str(item[0])):
+        for name in services_named(spec):
+            found.setdefault(name, []).append(str(group))
+    return found
 
 
 def users_of(name: str, groups: t.Mapping[str, t.Any]) -> list[str]:
@@ -401,8 +416,8 @@ def instances(
 
 
 def instance_for(service: CacheService, found: t.Sequence[Instance], host: str) -> Instance | None:
-    """The instance that a member on `host` uses: of a service of scope host the one there, else the one that there is, one that runs before
-    one that does not. None: it has none."""
+    """The instance that a member on `host` starts with: of a service of scope host the one there if it runs, else the one that there is,
+    one that runs before one that does not. None: it has none (semantics.md 6.2)."""
     if service.scope == "host" and not service.address:
-        return next((i for i in found if i.host == host), None)
+        return next((i for i in found if i.host == host and i.running), None)
     return next((i for i in found if i.running), next(iter(found), None))

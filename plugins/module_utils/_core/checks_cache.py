@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import typing as t
 
 from . import kv_size
 from .arguments import Arguments, read_integer
+from .cache_service import ROLE as CACHE
+from .cache_service import split_address
 from .finding import Findings
 from .known import Known
 from .kv_cache import told_size
@@ -32,8 +35,9 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
     uses = {name: use for name, use in template.uses.items() if not use.stands_down}
     if not template.uses:
         return
-    _check_services(template.uses, findings)
-    _check_sharing(group, template.uses, known, findings)
+    pools = Pools(known)
+    _check_services(template.uses, pools, findings)
+    _check_sharing(group, template.uses, known, pools, findings)
     _check_seed(sides, uses, findings)
     _check_hybrid_manager(template, sides, uses, findings)
     _check_pages(sides, uses, findings)
@@ -47,10 +51,47 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
             _check_capacity(side, use, findings)
 
 
-def _check_services(uses: t.Mapping[str, Use], findings: Findings) -> None:
+class Pools:
+    """Which names mean one service: a service of pd_caches has its name, and addresses where they are known; HOST:PORT is an address."""
+
+    def __init__(self, known: Known) -> None:
+        self.caches = known.caches or {}
+        self.instances: dict[str, set[str]] = {}
+        for facts in known.hosts.values():
+            for label in _labels(facts):
+                if label.get("role") == CACHE:
+                    address = str(label.get("address") or facts.get("address") or "")
+                    self._add(str(label.get("group")), address, label.get("port"))
+
+    def _add(self, name: str, host: str, port: t.Any) -> None:
+        # One that listens on its own host alone has the same address on every host.
+        if host and host != "localhost" and not host.startswith("127.") and host != "::1":
+            self.instances.setdefault(name, set()).add(_canonical(host, port))
+
+    def of(self, name: str) -> set[str]:
+        """The name, and every address that it is known to stand for."""
+        service = self.caches.get(name)
+        given = split_address((service.address if service else name) or "")
+        return {name, *self.instances.get(name, ()), *([_canonical(*given)] if given else ())}
+
+    def one(self, *names: str) -> bool:
+        """Whether all of these names mean the same service as the first."""
+        first = self.of(names[0])
+        return all(first & self.of(name) for name in names)
+
+
+def _canonical(host: str, port: t.Any) -> str:
+    try:
+        host = str(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        host = host.lower()
+    return f"{host} {port}"
+
+
+def _check_services(uses: t.Mapping[str, Use], pools: Pools, findings: Findings) -> None:
     """One pool for a group: what prefill puts into one is not found in another."""
     named = {role: use.service_name for role, use in uses.items() if use.service_name}
-    if len(set(named.values())) > 1:
+    if named and not pools.one(*named.values()):
         told = ", ".join(f"{role} {name}" for role, name in named.items())
         findings.error(
             "kv-cache-two-services",
@@ -60,20 +101,19 @@ def _check_services(uses: t.Mapping[str, Use], findings: Findings) -> None:
         )
 
 
-def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, findings: Findings) -> None:
+def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, pools: Pools, findings: Findings) -> None:
     """Another group on the same service, as far as the inventory and the hosts tell."""
+    users: dict[str, set[str]] = {name: {str(g) for g in groups} for name, groups in known.cache_users.items()}
+    for facts in known.hosts.values():
+        for label in _labels(facts):
+            cache = label.get("cache")
+            if isinstance(cache, t.Mapping) and cache.get("service"):
+                users.setdefault(str(cache["service"]), set()).add(str(label.get("group")))
     for use in uses.values():
         name = use.service_name
         if not name or not use.provider.own_service:
             continue
-        others = {str(g) for g in known.cache_users.get(name, ())}
-        for facts in known.hosts.values():
-            for member in _list(facts, "members"):
-                label = member.get("label") if isinstance(member, t.Mapping) else None
-                cache = label.get("cache") if isinstance(label, t.Mapping) else None
-                if isinstance(label, t.Mapping) and isinstance(cache, t.Mapping) and cache.get("service") == name:
-                    others.add(str(label.get("group")))
-        others -= {group.name}
+        others = {user for other, groups in users.items() if pools.one(name, other) for user in groups} - {group.name}
         if others:
             findings.warning(
                 "kv-cache-shared",
@@ -82,6 +122,12 @@ def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, findin
                 "Give each group a service of its own, or size it for both.",
             )
             return
+
+
+def _labels(facts: t.Any) -> list[t.Mapping[str, t.Any]]:
+    """The labels of the members that a host reports."""
+    labels = [member.get("label") for member in _list(facts, "members") if isinstance(member, t.Mapping)]
+    return [label for label in labels if isinstance(label, t.Mapping)]
 
 
 def _list(facts: t.Any, key: str) -> list[t.Any]:
@@ -173,7 +219,7 @@ def _check_versions(side: Side, use: Use, mode: str, findings: Findings) -> None
     ):
         if known_versions and below(version, known_versions):
             findings.warning(
-                "version-below-floor",
+                "kv-cache-version-below-floor",
                 f"{said} is older than what {use.provider.name} in mode {mode} is known to work"
                 f" with ({known_versions})" + (f": {note}." if note else "."),
                 "Newer is safer; this is advice, not a limit.",
@@ -193,13 +239,20 @@ def _check_recurrent(side: Side, use: Use, findings: Findings) -> None:
             "Take another provider, or none.",
             [side.role],
         )
-    elif use.provider.recurrent_advice and not _writes(side, use.provider.recurrent_unless):
+    elif use.provider.recurrent_advice and not _follows(side, use):
         findings.warning(
             "kv-cache-recurrent",
             f"{side.role}: the model has recurrent layers: {use.provider.recurrent_advice}.",
             "See docs/caches.md.",
             [side.role],
         )
+
+
+def _follows(side: Side, use: Use) -> bool:
+    """Whether the advice for models with recurrent layers is followed: by the role's args, or by the service's entry in pd_caches."""
+    option = use.provider.recurrent_unless_service
+    served = bool(use.service and option and use.service.options.get(option) is True)
+    return served or _writes(side, use.provider.recurrent_unless)
 
 
 def _writes(side: Side, flag: str) -> bool:

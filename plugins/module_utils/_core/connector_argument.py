@@ -9,15 +9,38 @@ from __future__ import annotations
 import typing as t
 
 from . import kv_compose, placeholders
-from .arguments import Arguments, normal, read_json_object
+from .arguments import Arguments, Option, normal, read_json_object
 from .finding import Findings
 from .mode import Mode
+from .pasted import same_json
 from .spec import Role
 
 
-def own_connector(argv: t.Sequence[str], mode: Mode) -> bool:
-    """Whether the user writes a connector."""
-    return bool(mode.connector and Arguments(argv).has(mode.connector.flag))
+def derived_connectors(
+    mode: Mode, role: Role, values: t.Mapping[str, t.Any], cache: t.Mapping[str, t.Any] | None
+) -> tuple[str, ...]:
+    """What the mode may set for a role: its connector, and the one that is composed with `cache`. What only a host can fill in stays."""
+    if mode.connector is None:
+        return ()
+    text = _recipe(mode, role, values)
+    return (text, _composed(text, cache, role, Findings())) if cache else (text,)
+
+
+def own_connector(argv: t.Sequence[str], mode: Mode, values: t.Mapping[str, t.Any], derived: t.Sequence[str]) -> bool:
+    """Whether the user writes a connector that is none of the `derived` ones pasted back."""
+    own = Arguments(argv).last([mode.connector.flag]) if mode.connector else None
+    return own is not None and _derived(own, values, derived) is None
+
+
+def _derived(own: Option, values: t.Mapping[str, t.Any], derived: t.Sequence[str]) -> str | None:
+    """The derived connector that the user's says again."""
+    written = placeholders.fill(own.value or "", values, partial=True)
+    return next((text for text in derived if same_json(written, text)), None)
+
+
+def _recipe(mode: Mode, role: Role, values: t.Mapping[str, t.Any]) -> str:
+    recipe = _without_none(mode.connector.by_role[role.name]) if mode.connector else {}
+    return placeholders.fill(placeholders.from_json(recipe), values, partial=True)
 
 
 def connector_argument(
@@ -26,14 +49,14 @@ def connector_argument(
     role: Role,
     values: t.Mapping[str, t.Any],
     cache: t.Mapping[str, t.Any] | None,
+    derived: t.Sequence[str],
     findings: Findings,
-) -> tuple[list[str], list[str]]:
-    """The user's argv and the connector's argument: the mode's, or the user's own where one is written. `cache` is the child beside it."""
+) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """The user's argv, the connector's argument (the mode's, or the user's own where one is written), and a line pasted back with what it
+    stands for. `cache` is the child beside it; `derived` are the mode's connectors, which are not one's own."""
     if mode.connector is None:
-        return argv, []
+        return argv, [], []
     flag = mode.connector.flag
-    recipe = _without_none(mode.connector.by_role[role.name])
-    text = placeholders.fill(placeholders.from_json(recipe), values, partial=True)
     arguments = Arguments(argv)
     _check_dotted(arguments, flag, role, findings)
     own = arguments.last([flag])
@@ -41,16 +64,20 @@ def connector_argument(
     every = [o for o in arguments.options if o.name == normal(flag)]
     taken = {i for o in every for i in range(o.start, o.stop)}
     rest = [token for i, token in enumerate(argv) if i not in taken]
-    given = read_json_object(own.value or "") if own else None
-    if own and given is None:
+    readable = own is not None and read_json_object(own.value or "") is not None
+    if own and not readable:
         findings.error(
             "malformed-connector",
             f"{role.args_place}: the value of {own.flag} is not a JSON object: {_shorten(own.value or 'nothing')}",
             'Write it as one entry, for example \'--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}\'.',
             [role.name],
         )
-    if own is None or given is None or given == read_json_object(text):
-        return rest, [f"{flag}={_composed(text, cache, role, findings)}"]
+    again = _derived(own, values, derived) if own and readable else None
+    if own is None or not readable or again is not None:
+        # The plan looks whether what only a host can fill in is what a member got.
+        hosts = own is not None and again is not None and "${" in again and "${" not in (own.value or "")
+        pasted = [(own.text, f"{flag}={again}")] if own and hosts else []
+        return rest, [f"{flag}={_composed(_recipe(mode, role, values), cache, role, findings)}"], pasted
     findings.warning(
         "own-connector",
         f"{role.args_place}: your {own.flag} stands in place of the recipe's; its environment and ports stay.",
@@ -58,9 +85,9 @@ def connector_argument(
         [role.name],
     )
     if cache:
-        return rest, [f"{flag}={_composed(own.value or '', cache, role, findings)}"]
+        return rest, [f"{flag}={_composed(own.value or '', cache, role, findings)}"], []
     others = taken - set(range(own.start, own.stop))
-    return [token for i, token in enumerate(argv) if i not in others], []
+    return [token for i, token in enumerate(argv) if i not in others], [], []
 
 
 def _composed(text: str, cache: t.Mapping[str, t.Any] | None, role: Role, findings: Findings) -> str:

@@ -139,6 +139,7 @@ class Option:
             return f"one of {', '.join(self.choices)}"
         least = f" of at least {self.minimum}" if self.minimum is not None else ""
         times = f", a multiple of {self.multiple}" if self.multiple else ""
+        times += f", in whole {self.unit}" if self.whole else ""
         return {
             "size": f"a size{least} with its unit, such as 8GiB{times}",
             "integer": f"a whole number{least}",
@@ -233,6 +234,8 @@ class Provider:
     recurrent_advice: str = ""
     # The flag with which the advice has been followed.
     recurrent_unless: str = ""
+    # The option of its service that does the same, where the service is one of pd_caches.
+    recurrent_unless_service: str = ""
     # Flags of the engine that it does not go with, and why.
     not_with: t.Mapping[str, str] = field(default_factory=dict)
     host_ipc: bool = False
@@ -292,6 +295,7 @@ def _provider(name: str, raw: t.Mapping[str, t.Any], bands: t.Collection[str], p
         recurrent_refused=recurrent.get("refused") or "",
         recurrent_advice=recurrent.get("advice") or "",
         recurrent_unless=recurrent.get("unless") or "",
+        recurrent_unless_service=recurrent.get("unless_service") or "",
         not_with=dict(raw.get("not_with") or {}),
         host_ipc=bool(raw.get("host_ipc")),
         unique_per_host=tuple(raw.get("unique_per_host") or ()),

@@ -11,22 +11,34 @@ from dataclasses import replace
 
 from . import model_config, placeholders
 from .arguments import Arguments, read_json_object
-from .connector_argument import own_connector
+from .cache_service import client_values
+from .connector_argument import derived_connectors, own_connector
 from .engine import Engine
 from .finding import Findings
 from .known import Known
-from .kv_cache_use import Added, Use, resolve
+from .kv_cache_use import Added, Use, added, resolve
 from .mode import Mode
 from .spec import ENGINE_ROLES, Group, Role
 
 
 def uses_of(
-    group: Group, mode: Mode, argvs: t.Mapping[str, list[str]], known: Known, findings: Findings
-) -> dict[str, Use]:
-    """The cache of each role. A service stands down where the user's own connector takes over (semantics.md 6.3)."""
+    group: Group,
+    mode: Mode,
+    argvs: t.Mapping[str, list[str]],
+    values: t.Mapping[str, dict[str, t.Any]],
+    gpus: t.Mapping[str, int],
+    known: Known,
+    findings: Findings,
+) -> tuple[dict[str, Use], dict[str, tuple[str, ...]]]:
+    """The cache of each role, and the connectors that may be derived for each. A service stands down where the user's own connector takes
+    over (semantics.md 6.3). `values` and `gpus` are each role's."""
     uses = resolve(group, mode, known, findings)
+    connectors = {
+        name: _connectors(group.roles[name], mode, uses.get(name), values[name], gpus[name]) for name in ENGINE_ROLES
+    }
     for name, use in uses.items():
-        if use.service and use.recipe.connector and mode.connector and own_connector(argvs[name], mode):
+        own = own_connector(argvs[name], mode, values[name], connectors[name])
+        if use.service and use.recipe.connector and mode.connector and own:
             why = f"your own {mode.connector.flag} takes over the KV connector"
             uses[name] = replace(use, stands_down=why)
             findings.warning(
@@ -35,7 +47,17 @@ def uses_of(
                 f"Leave {mode.connector.flag} out for the recipe's, which the cache is composed with; or put the cache into your own.",
                 [name],
             )
-    return uses
+    return uses, connectors
+
+
+def _connectors(role: Role, mode: Mode, use: Use | None, values: dict[str, t.Any], gpus: int) -> tuple[str, ...]:
+    """What may be derived for a role's connector, an address that is known filled in."""
+    derived = derived_connectors(mode, role, values, added(use, values, gpus).connector)
+    service = use.service if use else None
+    if service is None or not service.address:
+        return derived
+    address = client_values(service.given_host, service.given_port)
+    return tuple(placeholders.fill(text, address, partial=True) for text in derived)
 
 
 TOGGLE = "hybrid_kv_cache_manager"

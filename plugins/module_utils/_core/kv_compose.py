@@ -63,6 +63,19 @@ def read_with_placeholders(text: str) -> dict[str, t.Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def bare_name(text: str) -> str | None:
+    """The name of a placeholder that stands bare, of a string that `read_with_placeholders` gives; None for any other."""
+    return text[len(_MARK) :].partition(":")[0] if text.startswith(_MARK) else None
+
+
+def first_of(composed: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The first child of a MultiConnector; empty where it has none that is an object."""
+    extra = composed.get("kv_connector_extra_config")
+    children = extra.get("connectors") if isinstance(extra, t.Mapping) else None
+    first = children[0] if isinstance(children, list) and children else None
+    return dict(first) if isinstance(first, t.Mapping) else {}
+
+
 def write_with_placeholders(value: t.Any) -> str:
     text = json.dumps(value, separators=(",", ":"))
     return re.sub(r'"\\u0000([^"]*)"', r"${\1}", text)

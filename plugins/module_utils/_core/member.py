@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .cache_service import Instance
+from .cache_service import Instance, client_values
 from .engine import Engine
 from .mode import Mode
 from .observed import Host
@@ -61,14 +61,7 @@ def values_of(member: str, index: int, host: Host, seat: Seat) -> dict[str, t.An
 
 def cache_values(instance: Instance | None) -> dict[str, t.Any]:
     """The placeholders of the cache service that a member uses."""
-    if instance is None:
-        return {}
-    host = bracket(instance.address)
-    return {
-        "kv_cache.host": host,
-        "kv_cache.port": instance.port,
-        "kv_cache.address": f"{host}:{instance.port}",
-    }
+    return client_values(instance.address, instance.port) if instance else {}
 
 
 def build(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import typing as t
 
-from .arguments import options
+from . import kv_compose
+from .arguments import Option, options, read_json_object
 from .finding import Findings
 from .member import CONTAINERS
 from .observed import Host
+from .pasted import told
 from .placement import Seat
 from .situation import Request
 from .spec import ENGINE_ROLES, Group
@@ -169,9 +171,19 @@ def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -
 def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Findings) -> None:
     """Lines that looked derived when the spec was read must be what some member of the role really got."""
     for role in request.template.roles.values():
-        got = {o.text.lstrip("-") for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])}
+        mine = (
+            [o for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])]
+            if role.pasted
+            else []
+        )
+        got = {text for option in mine for text in told(option, parts=True)}
+        composed = any(_composed(option) for option in mine)
         for written, derived in role.pasted:
-            if members and written.lstrip("-").replace("_", "-", written.partition("=")[0].count("_")) not in got:
+            (option,) = options([written])
+            if role.service and not composed and _composed(option):
+                # Its members start without the cache: nobody has the line to compare with.
+                continue
+            if members and not told(option) & got:
                 findings.error(
                     "owned-flag",
                     f"{request.group.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
@@ -179,3 +191,7 @@ def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Fi
                     "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
                     [role.role],
                 )
+
+
+def _composed(option: Option) -> bool:
+    return (read_json_object(option.value or "") or {}).get("kv_connector") == kv_compose.MULTI

@@ -44,7 +44,8 @@ def render_members(
             places.append((role, index, request.hosts[seat.host], seat))
     order = {role: number for number, role in enumerate(ROLES)}
     places.sort(key=lambda p: (order[p[0]], p[1]))
-    caches = _Caches(request, {(m.role, m.host) for m in choice.keep}, findings)
+    caches = _Caches(request, findings)
+    kept = {(m.role, m.index) for m in choice.keep}
     shared: dict[str, t.Any] = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
     shared |= {
         f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
@@ -59,7 +60,7 @@ def render_members(
             out.append(as_started(older[role, index], host, seat, record, shared))
             continue
         engine = request.template.engines.get(role)
-        compiled, values, cache = caches.of(role, host.name)
+        compiled, values, cache = caches.of(role, host.name, (role, index) in kept)
         values = {**shared, **values}
         try:
             out.append(
@@ -84,9 +85,10 @@ def render_members(
 class _Caches:
     """Each role's template for a host: with its cache, or without where the host has no instance of the service to connect to."""
 
-    def __init__(self, request: Request, kept: t.Collection[tuple[str, str]], findings: Findings) -> None:
+    def __init__(self, request: Request, findings: Findings) -> None:
         self.roles = request.template.roles
-        self.kept, self.findings = kept, findings
+        self.findings = findings
+        self.told: set[tuple[str, str]] = set()
         self.compiled = {role: CompiledRole(template) for role, template in self.roles.items()}
         self.bare = {role: CompiledRole(r.without_cache) for role, r in self.roles.items() if r.without_cache}
         self.found: dict[str, list[Instance]] = {
@@ -95,18 +97,26 @@ class _Caches:
             if template.service
         }
 
-    def of(self, role: str, host: str) -> tuple[CompiledRole, dict[str, t.Any], dict[str, t.Any] | None]:
-        """(template, the service's placeholders, what the member's label says of its cache)."""
+    def of(self, role: str, host: str, kept: bool) -> tuple[CompiledRole, dict[str, t.Any], dict[str, t.Any] | None]:
+        """(template, the service's placeholders, what the member's label says of its cache). One that is `kept` runs, and stays with
+        an instance that is down by now."""
         template = self.roles[role]
         use, service = template.cache, template.service
         if use is None or service is None:
             return self.compiled[role], {}, use.label() if use else None
-        instance = instance_for(service, self.found[role], host)
+        found = self.found[role]
+        instance = instance_for(service, found, host)
+        there = next((i for i in found if i.host == host), None)
+        if instance is None and kept:
+            instance = there
         if instance is not None and instance.address:
             return self.compiled[role], cache_values(instance), use.label()
         where = f"has no instance on {host}" if service.scope == "host" else "runs on no host"
+        if there and not there.running:
+            where = f"is down on {host}"
         why = f"service {use.service_name} {where}"
-        if (role, host) not in self.kept:
+        if not kept and (role, host) not in self.told:
+            self.told.add((role, host))
             self.findings.warning(
                 "cache-not-injected",
                 f"roles.{role} on {host}: members start without {use.provider.name}: {why}.",

@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from . import placeholders
-from .arguments import Arguments, Option, normal, tokens
+from .arguments import Arguments, normal, tokens
 from .cache_service import CacheService
 from .connector import choose
 from .connector_argument import connector_argument
@@ -25,12 +25,10 @@ from .known import NOTHING, Known
 from .kv_cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .kv_cache_use import Use, added, block
 from .mode import Band, Membership, Mode, RouterRecipe
+from .pasted import same
 from .placeholders import Template
-from .spec import ENGINE_ROLES, Group, Role
+from .spec import ENGINE_ROLES, ROLES, Group, Role
 
-# What a derived value may look like where only a host can tell it, to recognise a line pasted back from a plan.
-# An address that no plan can give a member is none.
-_LIKE = {"port": r"\d{1,5}", "address": r"(?!0\.0\.0\.0$|::$|\[::\]$)[0-9A-Fa-f.:\[\]]+", "other": r".*"}
 # Where a member finds its own files: bound into its container, else in the directory that it is started in.
 FILES = {"docker": "/run/inferops-pd"}
 
@@ -143,19 +141,18 @@ def render(
         _check_dashes(group.roles[name], engines[name], findings)
     sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
     choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
-    uses = uses_of(group, mode, argvs, known, findings)
+    values = {name: _role_values(group, mode, name, sizes, choices) for name in ROLES}
+    gpus = {name: _gpus(group.roles[name], sizes[name]) for name in ENGINE_ROLES}
+    uses, connectors = uses_of(group, mode, argvs, values, gpus, known, findings)
     off = without_hybrid(group, engines["prefill"], Arguments(argvs["prefill"]), uses, known, choices)
     for name in ENGINE_ROLES:
-        values = _role_values(group, mode, name, sizes)
-        if choices.get("connector"):
-            values["connector_variant"] = choices["connector"]["connector"]
-        part = _Part(group.roles[name], mode, engines[name], argvs[name], sizes[name], values, off)
+        argv, mine = argvs[name], connectors[name]
+        part = _Part(group.roles[name], mode, engines[name], argv, sizes[name], values[name], mine, off)
         roles[name] = _engine_role(part, uses.get(name), findings)
         if roles[name].service:
             # Everything that is to be said of it has been said.
             roles[name] = replace(roles[name], without_cache=_engine_role(part, None, Findings()))
-    values = _role_values(group, mode, "router", sizes)
-    roles["router"] = _router_role(group, mode, membership, argvs["router"], values, findings)
+    roles["router"] = _router_role(group, mode, membership, argvs["router"], values["router"], findings)
     _check_placeholders(roles, findings)
     template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, group.runtime, "", choices)
     return replace(template, revision=revision_of(template.masked()))
@@ -212,7 +209,9 @@ def _check_command(role: str, command: tuple[str, ...] | None, findings: Finding
         )
 
 
-def _role_values(group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Sizes]) -> dict[str, t.Any]:
+def _role_values(
+    group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Sizes], choices: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
     role = group.roles[name]
     recipe_executable = mode.router.executable if name == "router" and mode.router else mode.executable
     values: dict[str, t.Any] = {
@@ -235,6 +234,8 @@ def _role_values(group: Group, mode: Mode, name: str, sizes: t.Mapping[str, Size
                 values[f"{key}_parallel_size"] = number
         if peer == name:
             values["gpus"] = _gpus(group.roles[peer], size)
+    if name in ENGINE_ROLES and choices.get("connector"):
+        values["connector_variant"] = choices["connector"]["connector"]
     return values
 
 
@@ -245,7 +246,8 @@ def _gpus(role: Role, sizes: Sizes) -> int:
 
 @dataclass(frozen=True)
 class _Part:
-    """What an engine role is rendered from, beside its cache. `without_hybrid` says that the engine's hybrid KV cache manager is off."""
+    """What an engine role is rendered from, beside its cache. `connectors` are what may be derived for its connector, with a cache and
+    without; `without_hybrid` says that the engine's hybrid KV cache manager is off."""
 
     role: Role
     mode: Mode
@@ -253,6 +255,7 @@ class _Part:
     argv: list[str]
     sizes: Sizes
     values: dict[str, t.Any]
+    connectors: tuple[str, ...]
     without_hybrid: bool
 
 
@@ -262,7 +265,8 @@ def _engine_role(part: _Part, use: Use | None, findings: Findings) -> RoleTempla
     more = added(use, values, gpus)
     derived = [_partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
     kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings)
-    kept, connector = connector_argument(kept, mode, role, values, more.connector, findings)
+    kept, connector, again = connector_argument(kept, mode, role, values, more.connector, part.connectors, findings)
+    pasted += again
     beside = cache_arguments(role, part.engine, kept, more, part.without_hybrid, findings)
     head = [_partial(a, values) for a in (role.command or mode.command)]
     _check_command(role.name, tuple(head), findings)
@@ -405,7 +409,7 @@ def _without_derived(
         mine = owned.get(option.name)
         if mine is None:
             kept += argv[option.start : option.stop]
-        elif _same(option, mine):
+        elif same(option, mine):
             if mine.value and "${" in mine.value:
                 pasted.append((option.text, mine.text))
         else:
@@ -424,27 +428,6 @@ def _instead(role: str, flag: str) -> str:
     if role == "router" and flag == "port":
         return " The router's port is roles.router.port."
     return " The name for clients is the group's served_model_name." if flag == "served-model-name" else ""
-
-
-def _same(written: Option, derived: Option) -> bool:
-    """Whether a written option says what the derived one does, as far as the spec can tell."""
-    if written.value == derived.value:
-        return True
-    if written.value is None or derived.value is None or "${" not in derived.value:
-        return False
-    pattern, at = "", 0
-    for match in placeholders.PLACEHOLDER.finditer(derived.value):
-        name = match.group(1) or ""
-        kind = (
-            "port"
-            if name == "port" or name.startswith("ports.")
-            else "address"
-            if name.endswith("address")
-            else "other"
-        )
-        pattern += re.escape(derived.value[at : match.start()]) + _LIKE[kind]
-        at = match.end()
-    return re.fullmatch(pattern + re.escape(derived.value[at:]), written.value) is not None
 
 
 def _without_peer_flags(argv: list[str], recipe: RouterRecipe, membership: Membership, findings: Findings) -> list[str]:
