@@ -71,6 +71,8 @@ class CacheService:
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] = ()
     env: t.Mapping[str, str] = field(default_factory=dict)
+    # The variables that its kind sets, with what `env` has in their place, without those that `secrets` sets.
+    environment: t.Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     mounts: tuple[t.Any, ...] = ()
     devices: tuple[t.Any, ...] = ()
@@ -224,6 +226,7 @@ def _deployed(
         )
     bind = reader.text(where, entry, "bind") or recipe.bind
     _check_bind(f"{where}.bind", bind, reader)
+    env, secrets = reader.env(where, entry, "env"), tuple(sorted(reader.env(where, entry, "secrets")))
     return CacheService(
         name=name,
         provider=recipe.name,
@@ -238,8 +241,9 @@ def _deployed(
         executable=reader.text(where, entry, "executable") or recipe.executable,
         command=reader.command(where, entry),
         args=tuple(reader.texts(where, entry, "args")),
-        env=reader.env(where, entry, "env"),
-        secrets=tuple(sorted(reader.env(where, entry, "secrets"))),
+        env=env,
+        environment={name: env.get(name, value) for name, value in recipe.environment.items() if name not in secrets},
+        secrets=secrets,
         mounts=tuple(reader.sequence(where, entry, "mounts")),
         devices=tuple(reader.sequence(where, entry, "devices")),
         port=reader.integer(where, entry, "port", None, 1, "", MAX_PORT),

@@ -20,7 +20,8 @@ from .kv_cache import told_size
 from .kv_cache_template import TOGGLE
 from .kv_cache_use import Use
 from .kv_compose import MULTI
-from .pairing_side import Side, children_of
+from .mode import Mode
+from .pairing_side import SECRET, Side, children_of
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
 from .version import below
@@ -38,7 +39,7 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
     pools = Pools(known)
     _check_services(template.uses, pools, findings)
     _check_sharing(group, template.uses, known, pools, findings)
-    _check_seed(sides, uses, findings)
+    _check_seed(template.mode, sides, uses, findings)
     _check_hybrid_manager(template, sides, uses, findings)
     _check_pages(sides, uses, findings)
     for side in sides:
@@ -135,28 +136,36 @@ def _list(facts: t.Any, key: str) -> list[t.Any]:
     return list(found) if isinstance(found, (list, tuple)) else []
 
 
-def _check_seed(sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings) -> None:
-    """A provider that sets the seed needs it to be one value in all processes."""
-    needing = [role for role, use in uses.items() if SEED in use.recipe.environment]
-    if not needing:
-        return
-    values = {side.role: side.variable(SEED) for side in sides}
-    bad = {role: value for role, value in values.items() if role in needing and (value is None or not value.isdigit())}
-    told = ", ".join(f"{role} {value or 'none'}" for role, value in values.items())
-    hint = f"Leave {SEED} out: the recipe sets it to 0 for all members."
-    if len({values[role] for role in needing}) > 1 or len(set(values.values())) > 1:
+def _check_seed(mode: Mode, sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings) -> None:
+    """The seed of what names blocks for one cache: one number in the roles that use it and in their service. It must be there where the
+    provider or the mode sets it; a secret's value is not compared."""
+    values: dict[str, str | None] = {}
+    needing = set()
+    for side in sides:
+        use, value = uses.get(side.role), side.variable(SEED)
+        if use is None or value == SECRET:
+            continue
+        values[side.role] = value
+        if SEED in use.recipe.environment or SEED in mode.environment_of(side.role):
+            needing.add(side.role)
+        if use.service and SEED in use.service.environment:
+            values[f"the service {use.service.name}"] = use.service.environment[SEED]
+    told = ", ".join(f"{name} {value or 'none'}" for name, value in values.items())
+    roles = [name for name in values if name in ENGINE_ROLES]
+    hint = f"Leave {SEED} out: it is set to 0 for all members and services."
+    if roles and len({value or "" for value in values.values()}) > 1:
         findings.error(
             "kv-cache-hash-seed",
-            f"{SEED} differs: {told}: the roles name the same blocks differently, and nothing is ever found in the cache.",
+            f"{SEED} differs: {told}: they name the same blocks differently, and nothing is ever found in the cache.",
             hint,
-            ENGINE_ROLES,
+            roles,
         )
-    elif bad:
+    elif any((name in needing or value) and not (value or "").isdigit() for name, value in values.items()):
         findings.error(
             "kv-cache-hash-seed",
             f"{SEED}: {told}: every process names blocks differently, and nothing that another has stored is ever found.",
             hint,
-            needing,
+            roles,
         )
 
 
