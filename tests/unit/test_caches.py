@@ -564,18 +564,42 @@ def test_status_of_a_service() -> None:
     def state(now: dict[str, Host], **more: t.Any) -> dict[str, t.Any]:
         return cache_status.of_service("store", service, template, now, more.pop("silent", ()), ["qwen"], 1)
 
-    assert state(hosts)["state"] == "pending"
+    assert state(hosts)["state"] == "absent", "PENDING is the word for an edited spec"
     after = carried_out(plan_of(service, hosts)[0], hosts)
     told = "\n".join(cache_status.table(state(after)))
-    assert "cache store: RUNNING  mooncake, 1 of 1 instances ready, used by qwen" in told
+    assert "cache store: RUNNING  mooncake, 1 of 1 instances ready, wanted by qwen (pending)" in told
     assert "store-cache-0  h1    ready" in told
     assert cache_status.names_on(after) == {"store"}
+    assert state({}, silent=["h1"])["state"] == "absent"
     down = carried_out(plan_of(service, hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
     assert state(down)["state"] == "error"
     silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].records))}
-    assert "members_unknown" in "\n".join(cache_status.table(state(silent, silent=["h1"])))
+    told = "\n".join(cache_status.table(state(silent, silent=["h1"])))
+    assert "cache store: UNKNOWN" in told
+    assert "members_unknown" in told
+    assert "wanted by qwen (unknown: not every host answered)" in told
     given = read({"provider": "mooncake", "address": "10.0.0.9:50051"})[0]
     (line,) = cache_status.table(cache_status.of_service("store", given, None, hosts, (), []))
     assert line == "cache store: mooncake at 10.0.0.9:50051, run by somebody else, used by no group"
     orphan = cache_status.of_service("store", None, None, after, (), [])
     assert orphan["marks"][0]["mark"] == "not_in_inventory"
+
+
+def test_who_uses_a_service_is_read_from_what_runs() -> None:
+    """A spec that was edited and not deployed, a member that started without the cache, and one that has ended."""
+    own = {"service": "store", "provider": "mooncake"}
+    members = [
+        member_of("a", "prefill", cache={**own, "injected": True}),
+        member_of("gone", "prefill", cache={**own, "injected": True}),
+        member_of("bare", "prefill", cache={**own, "injected": False}),
+        {**member_of("ended", "prefill", cache={**own, "injected": True}), "state": "exited"},
+        member_of("other", "prefill", cache={**own, "service": "lm", "injected": True}),
+    ]
+    hosts = {"h1": read_host("h1", {"members": members})}
+    given = read({"provider": "mooncake", "address": "10.0.0.9:50051"})[0]
+    state = cache_status.of_service("store", given, None, hosts, (), ["a", "bare", "ended"])
+    assert (state["users"], state["wanted_by"], state["left_by"]) == (["a", "gone"], ["bare", "ended"], ["gone"])
+    (line,) = cache_status.table(state)
+    assert line.endswith(
+        "used by a (running), gone (running, its spec no longer names it), wanted by bare (pending), ended (pending)"
+    )
