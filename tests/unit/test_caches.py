@@ -61,7 +61,16 @@ def read(entry: t.Any, name: str = "store", groups: t.Sequence[str] = ()) -> tup
         ({"options": {"client_ttl": 0}}, ["bad-value", "a whole number from 1 up"]),
         ({"options": {"eviction_ratio": 1.5}}, ["bad-value", "a number from 0 to 1"]),
         ({"options": {"protocol": "udp"}}, ["bad-value", "one of tcp, rdma, ascend"]),
-        ({"options": {"global_segment_size": "many"}}, ["bad-value", "a size such as 4GB"]),
+        (
+            {"options": {"global_segment_size": "many"}},
+            ["bad-value", "'many' is not a size with its unit, such as 4GiB"],
+        ),
+        (
+            {"options": {"global_segment_size": 64}},
+            ["bad-value", "global_segment_size: 64 is not a size with its unit"],
+        ),
+        ({"options": {"global_segment_size": "64"}}, ["bad-value", "'64' is not a size with its unit"]),
+        ({"options": {"client_ttl": "10GiB"}}, ["bad-value", "'10GiB' is not a whole number"]),
         ({"options": {"client_ttl": True}}, ["bad-value", "a whole number"]),
         ({"bind": "everywhere"}, ["bad-value", "one of loopback, address, kv_address, or an IP address"]),
         ({"bind": "0.0.0.0"}, ["cache-open", "every address of the host"]),
@@ -93,9 +102,30 @@ def test_a_service_of_somebody_else_has_an_address_and_what_its_clients_need() -
     found = instances(service, {})
     assert instance_for(service, found, "h1") == found[0]
     _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "options": {"client_ttl": 120}})
-    assert "unknown-key pd_caches.store.options.client_ttl" in said[0], "what its server does is not ours to set"
+    assert "unknown-key pd_caches.store.options.client_ttl: it does not go beside address" in said[0]
     _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "port": 1})
-    assert "unknown-key" in said[0]
+    assert "unknown-key pd_caches.store.port: it does not go beside address" in said[0]
+    _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "runtime": "docker", "prot": 1})
+    assert len(said) == 2
+    assert all("notes" not in text or "there is no such key" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [(200, 200), ("200", 200), ("1.5", 1.5), ("200GiB", 200), ("512MiB", 0.5), ("1 TiB", 1024), ("4G", 4e9 / 2**30)],
+)
+def test_a_number_of_gib_may_be_a_size_with_its_unit(written: t.Any, size: float) -> None:
+    service, said = read({**SERVER, "options": {"size": written}})
+    assert said == []
+    assert service.options["size"] == size
+
+
+@pytest.mark.parametrize("written", ["much", "1MiB", True, {"of": 8}])
+def test_a_bad_value_of_a_required_option_is_said_once(written: t.Any) -> None:
+    _service, said = read({**SERVER, "options": {"size": written}})
+    assert len(said) == 1
+    assert said[0].startswith("bad-value pd_caches.store.options.size: ")
+    assert "a size with its unit such as 8GiB" in said[0]
 
 
 @pytest.mark.parametrize("text", ["10.0.0.9", "10.0.0.9:0", "0.0.0.0:50051", ":50051", "fd00::9:1", "a b:1", "h:70000"])
