@@ -95,8 +95,8 @@ class ActionModule(PdAction):
         named = self.args["name"]
         found = {}
         for name in [*written, *sorted(cache_status.names_on(hosts) - set(written))]:
-            users = users_of(name, groups)
-            if named and named != "all" and named not in users:
+            named_by = users_of(name, groups)
+            if named and named != "all" and named not in (*named_by, *cache_status.running_users(name, hosts)):
                 continue
             findings = Findings()
             service = parse({name: written[name]}, recipes, findings, groups).get(name) if name in written else None
@@ -104,7 +104,7 @@ class ActionModule(PdAction):
             if service is not None and not service.address:
                 template = render(service, recipes[service.provider], Findings())
                 wanted = 1 if service.scope == "group" else len(self.pattern_hosts(service.hosts))
-            state = cache_status.of_service(name, service, template, hosts, silent, users, wanted)
+            state = cache_status.of_service(name, service, template, hosts, silent, named_by, wanted)
             if findings.errors:
                 state["marks"] = [{"mark": "spec_refused", "why": f.message} for f in findings.errors]
             found[name] = state

@@ -145,7 +145,9 @@ class ActionModule(PdAction):
 
 def _line(group: str, result: dict[str, t.Any]) -> str:
     notes = [f for f in result["findings"] if f["severity"] != "error"]
-    return f"{group}: valid" + (f", {len(notes)} notes\n{as_text(notes)}" if notes else "")
+    return f"{group}: valid" + (
+        f", {len(notes)} note{'s' if len(notes) > 1 else ''}\n{as_text(notes)}" if notes else ""
+    )
 
 
 def observe(verdict: Verdict) -> dict[str, t.Any]:

@@ -106,15 +106,28 @@ caches:
   type: dict
   contains:
     state:
-      description: V(pending), V(partial), V(running), V(error), or V(external) for one that somebody else runs.
+      description:
+        - V(absent) for one that was never deployed, V(partial), V(running), V(error), or V(external) for one that somebody else runs.
+        - V(unknown) when no host of its instances has answered.
       type: str
     provider:
       description: Its kind.
       type: str
     users:
-      description: The groups that name it.
+      description: The groups of which a living member serves with it, whatever their specs say now.
       type: list
       elements: str
+    wanted_by:
+      description: The groups whose specs name it and of which no living member serves with it yet.
+      type: list
+      elements: str
+    left_by:
+      description: Those of RV(caches.users) whose specs no longer name it.
+      type: list
+      elements: str
+    all_answered:
+      description: Whether every host of the play gave facts. When not, a group of RV(caches.wanted_by) may be a user.
+      type: bool
     pending:
       description: Whether the spec differs from what runs.
       type: bool

@@ -62,7 +62,16 @@ def read(entry: t.Any, name: str = "store", groups: t.Sequence[str] = ()) -> tup
         ({"options": {"client_ttl": 0}}, ["bad-value", "a whole number from 1 up"]),
         ({"options": {"eviction_ratio": 1.5}}, ["bad-value", "a number from 0 to 1"]),
         ({"options": {"protocol": "udp"}}, ["bad-value", "one of tcp, rdma, ascend"]),
-        ({"options": {"global_segment_size": "many"}}, ["bad-value", "a size such as 4GB"]),
+        (
+            {"options": {"global_segment_size": "many"}},
+            ["bad-value", "'many' is not a size with its unit, such as 4GiB"],
+        ),
+        (
+            {"options": {"global_segment_size": 64}},
+            ["bad-value", "global_segment_size: 64 is not a size with its unit"],
+        ),
+        ({"options": {"global_segment_size": "64"}}, ["bad-value", "'64' is not a size with its unit"]),
+        ({"options": {"client_ttl": "10GiB"}}, ["bad-value", "'10GiB' is not a whole number"]),
         ({"options": {"client_ttl": True}}, ["bad-value", "a whole number"]),
         ({"bind": "everywhere"}, ["bad-value", "one of loopback, address, kv_address, or an IP address"]),
         ({"bind": "0.0.0.0"}, ["cache-open", "every address of the host"]),
@@ -94,9 +103,30 @@ def test_a_service_of_somebody_else_has_an_address_and_what_its_clients_need() -
     found = instances(service, {})
     assert instance_for(service, found, "h1") == found[0]
     _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "options": {"client_ttl": 120}})
-    assert "unknown-key pd_caches.store.options.client_ttl" in said[0], "what its server does is not ours to set"
+    assert "unknown-key pd_caches.store.options.client_ttl: it does not go beside address" in said[0]
     _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "port": 1})
-    assert "unknown-key" in said[0]
+    assert "unknown-key pd_caches.store.port: it does not go beside address" in said[0]
+    _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "runtime": "docker", "prot": 1})
+    assert len(said) == 2
+    assert all("notes" not in text or "there is no such key" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [(200, 200), ("200", 200), ("1.5", 1.5), ("200GiB", 200), ("512MiB", 0.5), ("1 TiB", 1024), ("4G", 4e9 / 2**30)],
+)
+def test_a_number_of_gib_may_be_a_size_with_its_unit(written: t.Any, size: float) -> None:
+    service, said = read({**SERVER, "options": {"size": written}})
+    assert said == []
+    assert service.options["size"] == size
+
+
+@pytest.mark.parametrize("written", ["much", "1MiB", True, {"of": 8}])
+def test_a_bad_value_of_a_required_option_is_said_once(written: t.Any) -> None:
+    _service, said = read({**SERVER, "options": {"size": written}})
+    assert len(said) == 1
+    assert said[0].startswith("bad-value pd_caches.store.options.size: ")
+    assert "a size with its unit such as 8GiB" in said[0]
 
 
 @pytest.mark.parametrize("text", ["10.0.0.9", "10.0.0.9:0", "0.0.0.0:50051", ":50051", "fd00::9:1", "a b:1", "h:70000"])
@@ -566,18 +596,42 @@ def test_status_of_a_service() -> None:
     def state(now: dict[str, Host], **more: t.Any) -> dict[str, t.Any]:
         return cache_status.of_service("store", service, template, now, more.pop("silent", ()), ["qwen"], 1)
 
-    assert state(hosts)["state"] == "pending"
+    assert state(hosts)["state"] == "absent", "PENDING is the word for an edited spec"
     after = carried_out(plan_of(service, hosts)[0], hosts)
     told = "\n".join(cache_status.table(state(after)))
-    assert "cache store: RUNNING  mooncake, 1 of 1 instances ready, used by qwen" in told
+    assert "cache store: RUNNING  mooncake, 1 of 1 instances ready, wanted by qwen (pending)" in told
     assert "store-cache-0  h1    ready" in told
     assert cache_status.names_on(after) == {"store"}
+    assert state({}, silent=["h1"])["state"] == "absent"
     down = carried_out(plan_of(service, hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
     assert state(down)["state"] == "error"
     silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].records))}
-    assert "members_unknown" in "\n".join(cache_status.table(state(silent, silent=["h1"])))
+    told = "\n".join(cache_status.table(state(silent, silent=["h1"])))
+    assert "cache store: UNKNOWN" in told
+    assert "members_unknown" in told
+    assert "wanted by qwen (unknown: not every host answered)" in told
     given = read({"provider": "mooncake", "address": "10.0.0.9:50051"})[0]
     (line,) = cache_status.table(cache_status.of_service("store", given, None, hosts, (), []))
     assert line == "cache store: mooncake at 10.0.0.9:50051, run by somebody else, used by no group"
     orphan = cache_status.of_service("store", None, None, after, (), [])
     assert orphan["marks"][0]["mark"] == "not_in_inventory"
+
+
+def test_who_uses_a_service_is_read_from_what_runs() -> None:
+    """A spec that was edited and not deployed, a member that started without the cache, and one that has ended."""
+    own = {"service": "store", "provider": "mooncake"}
+    members = [
+        member_of("a", "prefill", cache={**own, "injected": True}),
+        member_of("gone", "prefill", cache={**own, "injected": True}),
+        member_of("bare", "prefill", cache={**own, "injected": False}),
+        {**member_of("ended", "prefill", cache={**own, "injected": True}), "state": "exited"},
+        member_of("other", "prefill", cache={**own, "service": "lm", "injected": True}),
+    ]
+    hosts = {"h1": read_host("h1", {"members": members})}
+    given = read({"provider": "mooncake", "address": "10.0.0.9:50051"})[0]
+    state = cache_status.of_service("store", given, None, hosts, (), ["a", "bare", "ended"])
+    assert (state["users"], state["wanted_by"], state["left_by"]) == (["a", "gone"], ["bare", "ended"], ["gone"])
+    (line,) = cache_status.table(state)
+    assert line.endswith(
+        "used by a (running), gone (running, its spec no longer names it), wanted by bare (pending), ended (pending)"
+    )

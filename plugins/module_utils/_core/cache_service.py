@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from .cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
 from .finding import Findings
+from .kv_cache import UNITS, parse_size
 from .observed import Host
 from .reader import Reader
 from .spec import MAX_PORT, PULL, RUNTIMES
@@ -48,7 +49,6 @@ GIVEN_KEYS = ("provider", "address", "version", "options", "notes")
 LIMITS = {"start": 600, "stop": 30}
 ANY = ("0.0.0.0", "::")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?$")
-_SIZE = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B?|B)?$", re.I)
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def _parse_one(
             "Write hosts: PATTERN to have it deployed, or address: HOST:PORT when somebody else runs it.",
         )
         return None
-    reader.keys(where, entry, GIVEN_KEYS if given else KEYS)
+    beside = "it does not go beside address: the service is run by somebody else, and not deployed."
+    reader.keys(where, entry, GIVEN_KEYS if given else KEYS, misplaced=dict.fromkeys(KEYS, beside) if given else {})
     options = _options(where, entry, recipe, reader, bool(given))
     if given:
         return _given(where, name, given, recipe, options, reader, entry)
@@ -261,13 +262,14 @@ def _options(where: str, entry: dict[str, t.Any], recipe: CacheRecipe, reader: R
     known = {name: option for name, option in recipe.options.items() if option.clients or not given}
     written = reader.mapping(where, entry, "options")
     place = f"{where}.options"
-    reader.keys(place, written, known)
+    beside = "it does not go beside address: it is for the server, which somebody else runs."
+    reader.keys(place, written, known, misplaced=dict.fromkeys(recipe.options, beside))
     values = {}
     for name, option in known.items():
         value = _option(place, option, written.get(name), reader)
         if value is not None:
             values[name] = value
-        elif option.required:
+        elif option.required and written.get(name) in (None, ""):
             reader.findings.error(
                 "missing-value", f"{place}.{name}: missing: {option.summary}.", f"Write {name}: a {option.type}."
             )
@@ -278,6 +280,8 @@ def _option(place: str, option: Option, value: t.Any, reader: Reader) -> t.Any:
     if value is None:
         return option.default
     wanted, found = _READERS[option.type](value)
+    if found is None and option.type in ("integer", "number") and option.unit in UNITS:
+        wanted, found = _amount(option, value, wanted)
     if found is not None and option.choices and found not in option.choices:
         wanted, found = f"one of {', '.join(option.choices)}", None
     if isinstance(found, (int, float)) and not isinstance(found, bool):
@@ -311,6 +315,15 @@ def _number(value: t.Any) -> tuple[str, float | None]:
     return "a number", int(text) if "." not in text else float(text)
 
 
+def _amount(option: Option, value: t.Any, wanted: str) -> tuple[str, float | None]:
+    """A size with its unit, as a number of the option's unit."""
+    size = parse_size(value)
+    number = size / UNITS[option.unit] if size is not None else None
+    whole = number is not None and number == int(number)
+    told = f"{wanted}, or a size with its unit such as 8GiB"
+    return told, int(number) if whole and number is not None else number if option.type == "number" else None
+
+
 def _boolean(value: t.Any) -> tuple[str, bool | None]:
     return "true or false", {"true": True, "false": False}.get(str(value).strip().lower())
 
@@ -319,9 +332,9 @@ def _text(value: t.Any) -> tuple[str, str | None]:
     return "text", None if isinstance(value, (dict, list, bool)) or value == "" else str(value)
 
 
-def _size(value: t.Any) -> tuple[str, str | int | None]:
-    fits = not isinstance(value, bool) and _SIZE.fullmatch(str(value).strip())
-    return "a size such as 4GB", (value if isinstance(value, int) else str(value).strip()) if fits else None
+def _size(value: t.Any) -> tuple[str, str | None]:
+    """As it is written: what a bare number would count is not said."""
+    return "a size with its unit, such as 4GiB", str(value).strip() if parse_size(value) is not None else None
 
 
 _READERS: dict[str, t.Callable[[t.Any], tuple[str, t.Any]]] = {

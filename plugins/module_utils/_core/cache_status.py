@@ -21,19 +21,30 @@ def names_on(hosts: t.Mapping[str, Host]) -> set[str]:
     return found | {name for h in hosts.values() for name, record in h.records.items() if record.get("cache")}
 
 
+def running_users(name: str, hosts: t.Mapping[str, Host]) -> list[str]:
+    """The groups of which a living member serves with the service, by the members' labels: a spec may have been edited since."""
+    found = set()
+    for member in (m for h in hosts.values() for m in h.members if m.alive and m.role != ROLE):
+        cache = member.label.get("cache")
+        if isinstance(cache, t.Mapping) and cache.get("service") == name and cache.get("injected"):
+            found.add(member.group)
+    return sorted(found)
+
+
 def of_service(
     name: str,
     service: CacheService | None,
     template: CacheTemplate | None,
     hosts: t.Mapping[str, Host],
     silent: t.Collection[str],
-    users: t.Sequence[str],
+    named_by: t.Sequence[str],
     wanted: int | None = None,
 ) -> dict[str, t.Any]:
-    """Everything that is to be said of a service. `service` is None for one that runs but is in no inventory any more; `wanted` is how many
-    instances its pattern stands for."""
+    """Everything that is to be said of a service. `service` is None for one that runs but is in no inventory any more; `named_by` are the
+    groups whose specs name it, `wanted` is how many instances its pattern stands for."""
     situation = Situation.of(name, hosts, silent, ())
     noted = situation.record
+    users = running_users(name, hosts)
     about = service.to_plain() if service else dict(noted.get("cache") or {})
     alive = [m for m in situation.members if m.alive]
     pending = template is not None and any(m.revision != template.revision for m in alive)
@@ -58,7 +69,10 @@ def of_service(
         "state": state,
         "ready": ready,
         "desired": total,
-        "users": list(users),
+        "users": users,
+        "wanted_by": [group for group in named_by if group not in users],
+        "left_by": [group for group in users if group not in named_by],
+        "all_answered": not silent,
         "pending": pending,
         "pending_diff": lines,
         "marks": marks,
@@ -78,7 +92,7 @@ def _state(service: CacheService | None, situation: Situation, ready: int, total
         return "running"
     if ready or any(m.alive for m in situation.members):
         return "partial"
-    return "error" if situation.members else "pending"
+    return "error" if situation.members else "unknown" if situation.unknown else "absent"
 
 
 def _instance(member: Member) -> dict[str, t.Any]:
@@ -97,9 +111,22 @@ def _instance(member: Member) -> dict[str, t.Any]:
     }
 
 
+def _used(state: t.Mapping[str, t.Any]) -> str:
+    """Who serves with it, and whose spec names it although no member does yet."""
+    told = [
+        f"{group} (running{', its spec no longer names it' if group in state['left_by'] else ''})"
+        for group in state["users"]
+    ]
+    missing = "pending" if state["all_answered"] else "unknown: not every host answered"
+    wanted = [f"{group} ({missing})" for group in state["wanted_by"]]
+    parts = [f", used by {', '.join(told)}"] if told else []
+    parts += [f", wanted by {', '.join(wanted)}"] if wanted else []
+    return "".join(parts) or ", used by no group"
+
+
 def table(state: t.Mapping[str, t.Any]) -> list[str]:
     """The service as a person reads it."""
-    used = f", used by {', '.join(state['users'])}" if state["users"] else ", used by no group"
+    used = _used(state)
     if state["state"] == "external":
         return [f"cache {state['name']}: {state['provider']} at {state['address']}, run by somebody else{used}"]
     count = f"{state['ready']} of {state['desired']} instances ready"

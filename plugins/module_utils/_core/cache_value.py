@@ -229,7 +229,9 @@ def _diff(
     if not plan["changed"] and not plan["pending"] and not plan["steps"]:
         return []
     name = plan["group"]
-    head = f"cache service {name}: {plan['action']}, {plan['mode']}, revision {plan['revision']}"
+    head = f"cache service {name}: {plan['action']}, {plan['mode']}" + (
+        f", revision {plan['revision']}" if plan["revision"] else ""
+    )
     lines = [f"{head}, generation {plan['generation']}"]
     told = [f"  ~ {line}" for line in diff.of_templates(before.get("templates") or {}, masked)] if masked else []
     if plan["pending"]:

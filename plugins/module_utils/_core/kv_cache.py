@@ -43,6 +43,8 @@ class KvCache:
     roles: tuple[str, ...] | None = None
     service: str | None = None
     options: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # Something is written as its service that could not be read, which has been said.
+    service_unread: bool = False
 
     @property
     def none(self) -> bool:
@@ -66,7 +68,8 @@ def read(where: str, mapping: t.Mapping[str, t.Any], reader: t.Any, role: str = 
     if mapping["kv_cache"] == NONE:
         return KvCache(place)
     given = reader.mapping(where, mapping, "kv_cache")
-    reader.keys(place, given, [k for k in KEYS if k != "roles" or not role], role)
+    own = {"roles": f"a role's own kv_cache has no roles: it is {role}'s alone."} if role else {}
+    reader.keys(place, given, [k for k in KEYS if k not in own], role, own)
     provider = reader.text(place, given, "provider")
     if not given or provider == NONE or not isinstance(mapping["kv_cache"], dict):
         return KvCache(place) if role else None
@@ -80,7 +83,10 @@ def read(where: str, mapping: t.Mapping[str, t.Any], reader: t.Any, role: str = 
     if provider is None:
         return KvCache(place)
     options = reader.mapping(place, given, "options")
-    return KvCache(place, provider, _roles(place, given, reader), reader.text(place, given, "service"), options)
+    service = reader.text(place, given, "service")
+    unread = service is None and given.get("service") not in (None, "")
+    # The roles of a group alone: at a role the key has been refused.
+    return KvCache(place, provider, None if role else _roles(place, given, reader), service, options, unread)
 
 
 def _roles(place: str, given: t.Mapping[str, t.Any], reader: t.Any) -> tuple[str, ...] | None:
@@ -90,9 +96,11 @@ def _roles(place: str, given: t.Mapping[str, t.Any], reader: t.Any) -> tuple[str
     value = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(value, list) or not value or any(v not in ROLES for v in value):
         what = "a list of prefill and decode (the router never takes a cache)"
-        reader.bad(
-            f"{place}.roles", given["roles"] if not isinstance(value, list) else ", ".join(map(str, value)), what
-        )
+        if value == []:
+            reader.findings.error("bad-value", f"{place}.roles: an empty list is not {what}.", f"Write {what}.")
+        else:
+            told = ", ".join(map(str, value)) if isinstance(value, list) else given["roles"]
+            reader.bad(f"{place}.roles", told, what)
         return None
     return tuple(role for role in ROLES if role in value)
 

@@ -155,7 +155,6 @@ def _options(
         given, where = cache.options.get(name), f"{place}.{name}"
         if given in (None, "") and service and service.options.get(name) not in (None, ""):
             given, where = service.options[name], f"pd_caches.{service.name}.options.{name}"
-            given = f"{given}B" if option.type == "size" and str(given).isdigit() else given
         if given is None or given == "":
             if option.default is not None and not option.ignored:
                 values[name] = option.value(option.default)
@@ -195,6 +194,8 @@ def _service(cache: KvCache, provider: Provider, known: Known, findings: Finding
                 "Remove service.",
             )
         return None
+    if cache.service_unread:
+        return None
     if not name:
         findings.error(
             "missing-value",
@@ -216,11 +217,13 @@ def _service(cache: KvCache, provider: Provider, known: Known, findings: Finding
         return CacheService(name, provider.service)
     service = known.caches.get(name)
     if service is None:
-        near = difflib.get_close_matches(name, known.caches, 1, 0.5)
+        fitting = [n for n, s in known.caches.items() if s.provider == provider.service]
+        near = difflib.get_close_matches(name, fitting, 1, 0.5)
+        offered = f"Services of kind {provider.service}: {', '.join(fitting) or 'none'}."
         findings.error(
             "kv-cache-unknown-service",
             f"{place}: there is no service {name!r} in pd_caches, and it is no HOST:PORT.",
-            f"Did you mean {near[0]!r}?" if near else f"Services: {', '.join(known.caches) or 'none'}.",
+            f"Did you mean {near[0]!r}?" if near else offered,
         )
         return CacheService(name, provider.service)
     if service.provider != provider.service:

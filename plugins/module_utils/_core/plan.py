@@ -192,7 +192,8 @@ def summary(plan: t.Mapping[str, t.Any]) -> str:
         "write the record" if plan["changed"] else "nothing to change"
     )
     pending = "; a change is pending" if plan["pending"] else ""
-    return f"plan for {plan['group']} ({plan['action']}, revision {plan['revision']}): {done}{pending}"
+    revision = f", revision {plan['revision']}" if plan["revision"] else ""
+    return f"plan for {plan['group']} ({plan['action']}{revision}): {done}{pending}"
 
 
 __all__ = ["Action", "Choice", "Reach", "Request", "Situation", "make", "peers_of", "removal", "summary"]

@@ -55,14 +55,24 @@ class Reader:
         told = kind(value) if isinstance(value, (dict, list)) else repr(value)
         self.findings.error("bad-value", f"{place}: {told} is not {wanted}.", f"Write {wanted}.", roles)
 
-    def keys(self, where: str, mapping: t.Mapping[str, t.Any], known: t.Iterable[str], role: str = "") -> None:
+    def keys(
+        self,
+        where: str,
+        mapping: t.Mapping[str, t.Any],
+        known: t.Iterable[str],
+        role: str = "",
+        misplaced: t.Mapping[str, str] | None = None,
+    ) -> None:
+        """Keys that are not `known`. `misplaced` says of keys that exist elsewhere why they are none here."""
         known = list(known)
         roles = [role] if role else []
         for key in mapping:
             key = str(key)
             if key in known:
                 continue
-            if key in REFUSED:
+            if misplaced and key in misplaced:
+                self.findings.error("unknown-key", f"{where}.{key}: {misplaced[key]}", f"Remove {key}.", roles)
+            elif key in REFUSED:
                 self.findings.error("refused-key", f"{where}.{key}: {REFUSED[key]}", f"Remove {key}.", roles)
             elif key == "replicas":
                 self.findings.error(

@@ -136,6 +136,8 @@ class Group:
     # What `engine` says, for a router that has no recipe of its own and runs the engines' command (mode custom).
     engine_command: tuple[str, ...] | None = None
     engine_executable: str | None = None
+    # What is written as the runtime could not be read, which has been said: `runtime` is the default, and nothing follows from it.
+    runtime_unread: bool = False
 
     @property
     def engine_roles(self) -> list[Role]:
@@ -188,6 +190,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         model=model or "",
         served_model_name=reader.text(where, spec, "served_model_name") or name,
         runtime=reader.choice(where, spec, "runtime", RUNTIMES, "docker"),
+        runtime_unread=spec.get("runtime") is not None and spec["runtime"] not in RUNTIMES,
         roles=roles,
         kv_cache=kv_cache.read(where, spec, reader),
         kv_load_failure_policy=reader.choice(where, spec, "kv_load_failure_policy", ("fail", "recompute"), "fail"),

@@ -119,7 +119,7 @@ def _check_mode_rules(group: Group, mode: Mode, findings: Findings) -> None:
             f"kv_lease: {group.kv_lease} s is below {minimum} s, in which no queued request is renewed.",
             "Leave it out for the recipe's.",
         )
-    if group.runtime == "docker":
+    if group.runtime == "docker" and not group.runtime_unread:
         for role in group.roles.values():
             if not role.image and not (role.name == "router" and mode.router and mode.router.image):
                 findings.error(
