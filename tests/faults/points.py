@@ -16,6 +16,7 @@ from pathlib import Path
 PHASES = {
     "observe": ("Observe every host for",),
     "plan": ("Plan the",),
+    "lock": ("Lock",),
     "leave": ("Take members out of the router of", "Replace, before members leave, the router of"),
     "router_stop": ("Stop the router of",),
     "stop": ("Stop members of",),

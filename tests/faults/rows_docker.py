@@ -65,7 +65,7 @@ ROWS = [
         "strangers-container", "stranger", stranger("g-decode-0"), formed=False, told=(NAME,), lift=stranger_goes("g-decode-0"),
     ),
     row(
-        "strangers-container-and-a-scale", "stranger", stranger("g-decode-1"), scale(decode=2), told=(NAME,),
+        "strangers-container-and-a-scale", "stranger", stranger("g-decode-1"), scale(decode=2), fails=False, told=(NAME,),
         runs=ALL | {"g-decode-1"}, lift=stranger_goes("g-decode-1"), heal=(scale(decode=2), scale(decode=1)),
     ),
     row("docker-is-down", "docker-stops", stop_daemon, told=(r"systemctl start docker",), lift=start_daemon),

@@ -12,7 +12,7 @@ import typing as t
 from pathlib import Path
 
 from faults.case import Case
-from faults.model import DEPLOY, KEPT, NONE, RESTART, Fault, Play, only, scale
+from faults.model import DEPLOY, KEPT, NEW, NONE, RESTART, Fault, Play, only, scale
 
 SLOW = {"engine": {"env": {"STANDIN_LOAD": "3"}}}
 
@@ -254,7 +254,7 @@ ROWS = [
         "overtaken",
         overtaken(scale(decode=2)),
         RESTART,
-        at="before:router_stop",
+        at="before:lock",
         told=(r"another run has changed its members since the plan was made",),
         heal=(scale(decode=1),),
     ),
@@ -335,5 +335,5 @@ ROWS = [
         lift=mend,
     ),
     # -- clocks --------------------------------------------------------------------------------------------------------------------
-    Fault("a-lock-from-the-future", "clock-skew", lock_from_the_future, fails=False, runs=KEPT),
+    Fault("a-lock-from-the-future", "clock-skew", lock_from_the_future, RESTART, fails=False, runs=NEW),
 ]
