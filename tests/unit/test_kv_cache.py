@@ -574,6 +574,8 @@ def test_a_change_of_the_cache_is_pending_and_the_diff_says_what():
     assert "prefill cache: null -> " in made.text
     assert "LMCACHE_MAX_LOCAL_CPU_SIZE=8 added" in made.text
     assert not fleet.plan(cached("vllm-nixl", None)).plan["pending"]
+    bare = fleet.plan(cached("vllm-nixl", "in_process", cache={"options": {"size": 8}}))
+    assert bare.plan["revision"] == made.plan["revision"], "GiB is what a bare number counts"
 
 
 def test_a_revision_is_of_what_the_spec_says_of_a_cache():

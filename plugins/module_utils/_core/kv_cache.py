@@ -136,6 +136,8 @@ class Option:
     multiple: str | None = None
     choices: tuple[str, ...] = ()
     unit: str = "B"
+    # Of a size: what a number without a unit counts. Without it, such a number says too little.
+    bare: str = ""
     whole: bool = False
     per_gpu: bool = False
     # Why it has no effect here; it may be written all the same.
@@ -149,7 +151,7 @@ class Option:
         times = f", a multiple of {self.multiple}" if self.multiple else ""
         times += f", in whole {self.unit}" if self.whole else ""
         return {
-            "size": f"a size{least} with its unit, such as 8GiB{times}",
+            "size": f"a size{least}{'' if self.bare else ' with its unit'}, such as 8GiB{times}",
             "integer": f"a whole number{least}",
             "number": f"a number{least}",
             "boolean": "true or false",
@@ -157,6 +159,8 @@ class Option:
 
     def value(self, given: t.Any) -> t.Any:
         """What is written, as the option's type; sizes in bytes. None when it does not fit."""
+        if self.bare and _number(given) is not None:
+            given = f"{_number(given)}{self.bare}"
         found = _READ[self.type](given)
         if found is None or (self.choices and found not in self.choices):
             return None
