@@ -11,7 +11,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from . import checks_cache, checks_engine, checks_hardware, checks_router, pairing, spec, template
+from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_secrets, pairing, spec, template
 from .arguments import Arguments
 from .engine import Engine
 from .finding import Findings
@@ -61,6 +61,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
         checks_engine.check(group, rendered, sides, known, findings)
         checks_router.check(group, rendered, sides, findings)
         checks_cache.check(group, rendered, sides, known, findings)
+        checks_secrets.check(group, findings)
         group = filled(group, rendered.uses, mode)
     return Verdict(findings, group, rendered)
 
