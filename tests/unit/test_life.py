@@ -453,3 +453,9 @@ def test_of_two_with_peers_the_one_with_fewer_goes() -> None:
     (gone,) = made.who("remove")
     host = next(h for h, f in group.facts.items() for m in f["members"] if m["label"]["member"] == gone)
     assert near[host] == min(near["h1"], near["h2"]) < max(near["h1"], near["h2"])
+
+
+def test_more_ports_than_a_host_can_have_are_not_advised() -> None:
+    made = Fleet(h1={"gpus": 0}).plan(spec(prefill={"replicas": 40000, "gpus": 0}, decode={"gpus": 0}))
+    hints = {f.hint for f in made.findings.errors}
+    assert hints == {"No host has that many ports: ask for fewer replicas, or add hosts to the pattern."}

@@ -13,7 +13,7 @@ from .finding import Findings
 from .member import member_id, seat_of
 from .placement import Placer, Room, Seat, reserved_on
 from .situation import Choice, Request
-from .spec import ROLES
+from .spec import MAX_PORT, ROLES
 
 
 def seat_members(request: Request, choice: Choice, findings: Findings) -> dict[str, Seat]:
@@ -153,10 +153,14 @@ def _too_narrow(
         short[room.host.name] = short.get(room.host.name, 0) + lacking
     host = max((room.host for room in here), key=lambda h: h.port_high + short[h.name])
     holders = sorted({who for room in here[:4] for who in room.taken.values() if who and not who.startswith("member")})
+    high = host.port_high + short[host.name]
+    wider = f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{high}."
     findings.error(
         "port-range-too-small",
         message + (f". Taken by {', '.join(holders[:4])}" if holders else ""),
-        f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{host.port_high + short[host.name]}.",
+        wider
+        if high <= MAX_PORT
+        else "No host has that many ports: ask for fewer replicas, or add hosts to the pattern.",
         [role],
     )
 
