@@ -14,7 +14,7 @@ from .mode import Mode
 from .observed import Host
 from .placement import Seat
 from .spec import Group
-from .template import CompiledRole, GroupTemplate
+from .template import CompiledRole, GroupTemplate, RoleTemplate
 
 CONTAINERS = ("docker",)
 VISIBLE_DEVICES = {
@@ -86,11 +86,17 @@ def build(
         env = {**_gpu_mask(host, seat), **env}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
-    ipc = {"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}
-    given = {
+    labels = {
+        "group": group.name,
+        "member": name,
+        "role": role.role,
+        "index": index,
+        "generation": generation,
+        **_labels(template, role.role, engine, host, seat, health),
         "source": _source(group, role.role, role.executable, role.image),
         **({"cache": dict(cache)} if cache else {}),
     }
+    filled = {"argv": argv, "env": env, "files": files, "mounts": compiled.fill_mounts(values)}
     return {
         "id": name,
         "role": role.role,
@@ -99,41 +105,43 @@ def build(
         "address": host.address,
         "kv_address": host.kv_address if role.role != "router" else None,
         "url": url,
-        "parts": [
-            {
-                "host": host.name,
-                "rank": 0,
-                "gpus": seat.gpus,
-                "port": seat.port,
-                "ports": seat.ports,
-                "image": role.image,
-                "pull": role.pull,
-                "vendor": _vendor(host, seat),
-                "model": group.model if role.role != "router" else None,
-                "executable": role.executable,
-                "argv": argv,
-                "env": env,
-                "secrets": list(role.secrets),
-                "files": files,
-                "mounts": compiled.fill_mounts(values),
-                "devices": list(role.devices),
-                "limits": dict(role.resources),
-                **ipc,
-                "labels": {
-                    "group": group.name,
-                    "member": name,
-                    "role": role.role,
-                    "index": index,
-                    "generation": generation,
-                    **_labels(template, role.role, engine, host, seat, health),
-                    **given,
-                },
-            }
-        ],
+        "parts": [_part(group, role, host, seat, filled, labels)],
         "probe": _probe(group, template.mode, engine, url, health, seat, role.role),
         "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
         "restart": dict(template.mode.restart),
         "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
+    }
+
+
+def _part(
+    group: Group,
+    role: RoleTemplate,
+    host: Host,
+    seat: Seat,
+    filled: t.Mapping[str, t.Any],
+    labels: dict[str, t.Any],
+) -> dict[str, t.Any]:
+    """What runs on one host. `filled` are the template's texts with this place's values."""
+    return {
+        "host": host.name,
+        "rank": 0,
+        "gpus": seat.gpus,
+        "port": seat.port,
+        "ports": seat.ports,
+        "image": role.image,
+        "pull": role.pull,
+        "vendor": _vendor(host, seat),
+        "model": group.model if role.role != "router" else None,
+        "executable": role.executable,
+        "argv": filled["argv"],
+        "env": filled["env"],
+        "secrets": list(role.secrets),
+        "files": filled["files"],
+        "mounts": filled["mounts"],
+        "devices": list(role.devices),
+        "limits": dict(role.resources),
+        **({"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}),
+        "labels": labels,
     }
 
 

@@ -63,21 +63,16 @@ def of_group(
         "marks": marks.of_group(group, template, situation, hosts, roles, state, findings, reach),
         "router": _router(situation),
         "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
-        "members": [_member(m) for m in _ordered(situation.members)]
-        + [
-            {
-                "id": m["id"],
-                "role": m["role"],
-                "host": m["host"],
-                "state": "unknown",
-                "ready": False,
-                "why": f"its host {reach.why(m['host'])}",
-            }
-            for m in situation.unknown
-        ],
+        "members": [_member(m) for m in _ordered(situation.members)] + [_unknown(m, reach) for m in situation.unknown],
         "in_inventory": group is not None,
         "lock": noted.get("lock"),
     }
+
+
+def _unknown(member: t.Mapping[str, t.Any], reach: Reach) -> dict[str, t.Any]:
+    """A member that only the record knows of at the moment."""
+    known = {key: member[key] for key in ("id", "role", "host")}
+    return {**known, "state": "unknown", "ready": False, "why": f"its host {reach.why(member['host'])}"}
 
 
 def _ordered(members: t.Iterable[Member]) -> list[Member]:
