@@ -18,7 +18,7 @@ from .cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
 from .finding import Findings
 from .kv_cache import UNITS, parse_size
 from .observed import Host
-from .reader import Reader
+from .reader import NAME, Reader
 from .spec import MAX_PORT, PULL, RUNTIMES
 
 ROLE = "cache"
@@ -48,7 +48,6 @@ KEYS = (
 GIVEN_KEYS = ("provider", "address", "version", "options", "notes")
 LIMITS = {"start": 600, "stop": 30}
 ANY = ("0.0.0.0", "::")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?$")
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def _parse_one(
     groups: t.Collection[str],
 ) -> CacheService | None:
     where = f"pd_caches.{name}"
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         findings.error(
             "bad-cache-name",
             f"{where}: {name!r} is no name for a service.",

@@ -16,6 +16,7 @@ from .cache_template import CacheTemplate
 from .member import member_id
 from .observed import Host, Member
 from .situation import Situation
+from .steps import step, waits
 
 Action = t.Literal["deploy", "restart", "remove"]
 
@@ -49,22 +50,14 @@ class Choice:
     pending: list[str] = field(default_factory=list)
 
 
-def _step(phase: str, do: str, why: str, member: str | None = None, host: str | None = None) -> dict[str, t.Any]:
-    return {"phase": phase, "do": do, "member": member, "host": host, "why": why}
-
-
 def _steps(request: Request, choice: Choice) -> list[dict[str, t.Any]]:
-    steps = [_step("stop", "remove", why, m.id, m.host) for m, why in choice.leave]
-    steps += [_step("start", "replace", why, m.id, m.host) for m, why in choice.replace]
+    steps = [step("stop", "remove", why, m.id, m.host) for m, why in choice.leave]
+    steps += [step("start", "replace", why, m.id, m.host) for m, why in choice.replace]
     name = request.service.name
-    steps += [_step("start", "create", why, member_id(name, ROLE, index), host) for host, index, why in choice.create]
-    steps += [
-        _step("wait", "wait", f"it does not answer yet: {m.live.get('why') or m.state}", m.id, m.host)
-        for m in choice.keep
-        if not m.ready
-    ]
+    steps += [step("start", "create", why, member_id(name, ROLE, index), host) for host, index, why in choice.create]
+    steps += waits(choice.keep)
     if any(s["do"] != "wait" for s in steps):
-        steps.append(_step("endpoint", "write", "the record on every host of the service"))
+        steps.append(step("endpoint", "write", "the record on every host of the service"))
     return steps
 
 
@@ -191,9 +184,9 @@ def removal(
     situation = Situation.of(name, hosts, silent, lost)
     every = [*situation.members, *situation.strays]
     mine = sorted({m.host for m in every} | {n for n, host in hosts.items() if name in host.records})
-    steps = [_step("stop", "remove", "the service is removed", m.id, m.host) for m in every]
+    steps = [step("stop", "remove", "the service is removed", m.id, m.host) for m in every]
     if mine:
-        steps.append(_step("endpoint", "remove", "the record on every host of the service"))
+        steps.append(step("endpoint", "remove", "the record on every host of the service"))
     noted = situation.record
     plan = _frame(name, "remove", situation, steps)
     runtime = noted.get("runtime") or next((m.label.get("runtime") for m in every), "supervisor")

@@ -26,6 +26,8 @@ REFUSED = {
     "lora_modules": "LoRA adapters cannot be addressed through the router (it knows members by the base model's name and answers 503).",
     "adapters": "LoRA adapters cannot be addressed through the router (it knows members by the base model's name and answers 503).",
 }
+# A group's and a cache service's: it becomes part of unit, container and file names.
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?$")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 # Roles that take whole GPUs, and so no share of a CPU.
 GPU_ROLES = ("prefill", "decode")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from . import kv_cache
 from .finding import Findings
 from .kv_cache import KvCache
-from .reader import Reader, kind
+from .reader import NAME, Reader, kind
 
 ENGINE_ROLES = ("prefill", "decode")
 ROLES = (*ENGINE_ROLES, "router")
@@ -60,7 +60,6 @@ ENGINE_ROLE_KEYS = (*ROLE_KEYS, "gpus", "kv_cache")
 ROUTER_KEYS = (*ROLE_KEYS, "port", "membership", "resources")
 MAX_PORT = 65535
 LIMITS = {"start": 1800, "stop": 30, "drain": 60}
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?$")
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
     """Read one entry of `pd_groups`. What is wrong goes to `findings`; None when the shape leaves nothing to go on with."""
     where = f"pd_groups.{name}"
     reader = Reader(findings)
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         findings.error(
             "bad-group-name",
             f"{where}: {name!r} is no name for a group.",

@@ -15,13 +15,22 @@ from .situation import Choice, Request, Situation
 Step = dict[str, t.Any]
 
 
-def _step(phase: str, do: str, why: str, member: str | None = None, host: str | None = None) -> Step:
+def step(phase: str, do: str, why: str, member: str | None = None, host: str | None = None) -> Step:
     return {"phase": phase, "do": do, "member": member, "host": host, "why": why}
+
+
+def waits(members: t.Iterable[Member]) -> list[Step]:
+    """Those of the members that stay which come up by themselves."""
+    return [
+        step("wait", "wait", f"it does not answer yet: {m.live.get('why') or m.state}", m.id, m.host)
+        for m in members
+        if not m.ready
+    ]
 
 
 def deregister() -> Step:
     """Clients must not be sent to a router that is about to go: the first thing that a restart or a removal does."""
-    return _step("router_stop", "deregister", "the endpoint leaves service before anything stops")
+    return step("router_stop", "deregister", "the endpoint leaves service before anything stops")
 
 
 def removal_steps(situation: Situation, hosts: t.Collection[str]) -> list[Step]:
@@ -30,9 +39,9 @@ def removal_steps(situation: Situation, hosts: t.Collection[str]) -> list[Step]:
     steps = [deregister()] if registered else []
     for member in sorted(situation.members, key=lambda m: (m.role != "router", m.host, m.id)):
         phase = "router_stop" if member.role == "router" else "stop"
-        steps.append(_step(phase, "remove", "the group is removed", member.id, member.host))
+        steps.append(step(phase, "remove", "the group is removed", member.id, member.host))
     if hosts:
-        steps.append(_step("endpoint", "remove", "the record on every host of the group"))
+        steps.append(step("endpoint", "remove", "the record on every host of the group"))
     return steps
 
 
@@ -47,9 +56,9 @@ def steps_of(
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
     steps += _start(request, choice, members) + _router(choice, router)
     if any(s["do"] != "wait" for s in steps):
-        steps.append(_step("endpoint", "write", "the record on every host of the group"))
+        steps.append(step("endpoint", "write", "the record on every host of the group"))
     elif router["member"] is not None and not (situation.record.get("endpoint") or {}).get("registered"):
-        steps.append(_step("endpoint", "register", "the run before this one did not get as far"))
+        steps.append(step("endpoint", "register", "the run before this one did not get as far"))
     return steps
 
 
@@ -57,14 +66,14 @@ def _leave(request: Request, situation: Situation, choice: Choice, router: t.Map
     """Out of service first: the endpoint of a group that restarts, members that leave a router that stays."""
     if request.action == "restart":
         registered = (situation.record.get("endpoint") or {}).get("registered")
-        stop = [_step("router_stop", "remove", why, m.id, m.host) for m, why in choice.leave if m.role == "router"]
+        stop = [step("router_stop", "remove", why, m.id, m.host) for m, why in choice.leave if m.role == "router"]
         return ([deregister()] if registered else []) + stop
     steps = []
     name, host = _place(router)
     if router["step"] == "register":
-        steps += [_step("leave", "deregister", f"{url} leaves the router", name, host) for url in router["remove"]]
+        steps += [step("leave", "deregister", f"{url} leaves the router", name, host) for url in router["remove"]]
     if router["early"] is not None:
-        steps.append(_step("leave", "replace", router["why"], name, host))
+        steps.append(step("leave", "replace", router["why"], name, host))
     return steps
 
 
@@ -75,7 +84,7 @@ def _place(router: t.Mapping[str, t.Any]) -> tuple[str | None, str | None]:
 
 def _stop(request: Request, choice: Choice) -> list[Step]:
     return [
-        _step("stop", "remove", why, m.id, m.host)
+        step("stop", "remove", why, m.id, m.host)
         for m, why in choice.leave
         if m.role != "router" or request.action in ("deploy", "scale")
     ]
@@ -85,17 +94,13 @@ def _start(request: Request, choice: Choice, members: list[dict[str, t.Any]]) ->
     """Engines that come, and those that come up by themselves."""
     hosts = {m["id"]: m["parts"][0]["host"] for m in members}
     steps = [
-        _step("start", "replace", choice.refresh.get(m.id) or _down(m), m.id, hosts[m.id])
+        step("start", "replace", choice.refresh.get(m.id) or _down(m), m.id, hosts[m.id])
         for m in choice.replace
         if m.role != "router" and m.id in hosts
     ]
     whys = {member_id(request.group.name, role, index): why for role, index, why in choice.create if role != "router"}
-    steps += [_step("start", "create", whys[m["id"]], m["id"], hosts[m["id"]]) for m in members if m["id"] in whys]
-    return steps + [
-        _step("wait", "wait", f"it does not answer yet: {m.live.get('why') or m.state}", m.id, m.host)
-        for m in choice.keep
-        if not m.ready
-    ]
+    steps += [step("start", "create", whys[m["id"]], m["id"], hosts[m["id"]]) for m in members if m["id"] in whys]
+    return steps + waits(choice.keep)
 
 
 def _down(member: Member) -> str:
@@ -111,14 +116,14 @@ def _router(choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:
     down = any(m.role == "router" for m in choice.replace)
     if created or down:
         steps.append(
-            _step("router", "create" if created else "replace", "starts when each role has a ready member", name, host)
+            step("router", "create" if created else "replace", "starts when each role has a ready member", name, host)
         )
     elif router["step"] == "replace" and router["late"]:
         why = "the peers that come, once all are ready" if router["early"] is not None else router["why"]
         when = "; only when all that are wanted are ready" if router["hold"] and router["early"] is None else ""
-        steps.append(_step("router", "replace", why + when, name, host))
+        steps.append(step("router", "replace", why + when, name, host))
     if router["step"] == "register" and router["add"]:
-        steps.append(_step("register", "register", router["why"], name, host))
+        steps.append(step("register", "register", router["why"], name, host))
     return steps
 
 
