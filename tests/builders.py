@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import yaml
 
+import memory
+
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
 from ansible_collections.inferops.pd.plugins.module_utils._core import (
     observed,
-    peer_snapshot,
     plan,
-    router_step,
     status,
     validate,
 )
@@ -38,6 +38,8 @@ MODEL = "/models/m"
 ENGINE = "/opt/vllm/bin/vllm"
 ROUTER = "/opt/vllm/bin/vllm-router"
 ENGINE_ROLES = ("prefill", "decode")
+# The identity of a run for tests that have but one.
+RUN = plan.Run("formation-0", "run-0", 1000.0, "test@here")
 
 # -- specs ------------------------------------------------------------------------------------------------------------
 
@@ -146,6 +148,11 @@ def host_facts(number: int = 1, **changes: t.Any) -> dict[str, t.Any]:
         },
         "members": [],
         "records": {},
+        "locks": {},
+        "holds": [],
+        "damaged": [],
+        "machine": {"id": f"machine-{number}", "boot": f"boot-{number}", "netns": "net:[1]"},
+        "state": {"dir": "/var/lib/inferops-pd", "id": f"state-{number}", "place": f"8:1/{number}"},
         "models": {MODEL: {"exists": True, "fingerprint": "abc123"}},
         "executables": {
             ENGINE: {"exists": True, "version": "0.32.0"},
@@ -211,6 +218,7 @@ class Fleet:
         self.modes = tuple(modes)
         self.facts = {host: host_facts(number, **dict(facts)) for number, (host, facts) in enumerate(hosts.items(), 1)}
         self.silent: set[str] = set()
+        self.runs = 0
 
     # -- looking --
 
@@ -219,9 +227,13 @@ class Fleet:
         seen = {}
         for name, facts in self.facts.items():
             if name not in self.silent:
-                held = [m["label"] for m in facts["members"]]
-                seen[name] = observed.read_host(name, {**facts, "digest": observed.digest(held)})
+                seen[name] = observed.read_host(name, memory.told(facts))
         return seen
+
+    def run(self) -> plan.Run:
+        """The identity of one run: each has another, and the same fleet has the same."""
+        self.runs += 1
+        return plan.Run(f"formation-{self.runs}", f"run-{self.runs}", 1000.0 + self.runs, "test@here")
 
     def plan(self, raw: t.Any, action: t.Any = "deploy", name: str | None = None, **more: t.Any) -> Made:
         if action == "remove":
@@ -232,17 +244,20 @@ class Fleet:
         patterns = more.pop("patterns", None) or {
             role.name: [h for h in role.hosts.split(":") if h in self.facts] for role in verdict.group.roles.values()
         }
-        lost = more.get("lost", ())
+        gone = {*more.get("lost", ()), *more.get("away", ())}
         named = {host for names in patterns.values() for host in names}
-        silent = sorted(named - set(self.hosts()) - set(lost))
-        request = plan.Request(verdict.group, verdict.template, self.hosts(), patterns, action, silent=silent, **more)
+        hosts = {host: facts for host, facts in self.hosts().items() if host not in more.get("away", ())}
+        silent = sorted(named - set(hosts) - gone)
+        run = more.pop("run", None) or self.run()
+        request = plan.Request(verdict.group, verdict.template, hosts, patterns, action, run, silent=silent, **more)
         return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
 
-    def removal(self, name: str | None = None, lost: t.Sequence[str] = ()) -> Made:
+    def removal(self, name: str | None = None, lost: t.Sequence[str] = (), **more: t.Any) -> Made:
         """The plan that takes a group down, of which the inventory may know nothing any more."""
         findings = Findings()
         silent = sorted(self.silent - set(lost))
-        return Made(plan.removal(name or self.name, self.hosts(), silent, lost, findings), findings, None)
+        request = plan.Removal(name or self.name, self.hosts(), self.run(), silent, lost, **more)
+        return Made(plan.removal(request, findings), findings, None)
 
     def status(self, raw: t.Any = None) -> dict[str, t.Any]:
         silent = sorted(self.silent)
@@ -254,31 +269,16 @@ class Fleet:
     # -- doing --
 
     def apply(self, made: Made) -> Made:
-        """Carry the plan out on the hosts that answer."""
-        todo = made.plan
-        for name, part in todo["hosts"].items():
-            if name in self.silent:
-                continue
-            facts, gone = self.facts[name], {*part["absent"], *part["create"]}
-            facts["members"] = [
-                m for m in facts["members"] if m["label"]["group"] != todo["group"] or m["label"]["member"] not in gone
-            ]
-            facts["members"] += [_started(made.members[member]) for member in part["create"]]
-            if todo["action"] == "remove":
-                facts["records"].pop(todo["group"], None)
-            else:
-                record = copy.deepcopy(todo["record"])
-                record["endpoint"]["registered"] = True
-                facts["records"][todo["group"]] = record
-        router = todo["router"]
-        if router["member"] and any(router["member"]["id"] in part["create"] for part in todo["hosts"].values()):
-            starts = {p["member"]: peer_snapshot.started(m) for p in router["peers"] for m in self._live(p["member"])}
-            made_router = router_step.with_peers(todo, list(starts), starts)["parts"][0]
-            self.live(router["member"]["id"])["label"]["peers"] = made_router["labels"]["peers"]
-        if router["member"] and router["policy"] == "dynamic":
-            for live in self._live(router["member"]["id"]):
-                live["registered"] = [{"url": peer["url"]} for peer in router["peers"]]
+        """Carry the plan out, with the code that does it on real hosts."""
+        self.carried = self.carry_out(made)
         return made
+
+    def carry_out(self, made: Made, **how: t.Any) -> bool:
+        """The same; whether the run ended well."""
+        hosts = memory.Hosts(self.facts, silent=lambda host: host in self.silent, **how)
+        done = memory.carry_out(made.plan, hosts)
+        self.said = hosts.said
+        return done
 
     def deploy(self, raw: t.Any, **more: t.Any) -> Made:
         """Plan and apply; an error in the plan fails the test."""
@@ -302,11 +302,6 @@ class Fleet:
         """As if the member and its label had never been on its host."""
         for facts in self.facts.values():
             facts["members"] = [m for m in facts["members"] if m["label"]["member"] != member]
-
-
-def _started(member: dict[str, t.Any]) -> dict[str, t.Any]:
-    label = {**copy.deepcopy(member["parts"][0]["labels"]), "identity": copy.deepcopy(member["identity"])}
-    return {"label": label, "state": "running", "ready": True, "restarts": 0}
 
 
 # -- case tables ------------------------------------------------------------------------------------------------------

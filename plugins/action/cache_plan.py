@@ -15,7 +15,7 @@ from ..module_utils._core.cache_service import ROLE, parse, users_of
 from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.observed import Host, Member, read_host
+from ..module_utils._core.observed import Host, Member
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import names_list, to_plain
@@ -71,8 +71,9 @@ class ActionModule(PdAction):
             hosts=hosts,
             pattern=pattern,
             action=self.args["action"],
-            silent=sorted(set(pattern) - set(hosts) - set(lost)),
-            lost=lost,
+            run=self.new_run(),
+            silent=sorted(set(pattern) - set(hosts) - set(lost) - set(self.away())),
+            lost=[*lost, *self.away()],
             users=users_of(name, groups),
             reserved=to_plain(self.args["planned"]),
         )
@@ -80,7 +81,7 @@ class ActionModule(PdAction):
 
     def _removal(self, name: str, hosts: dict[str, Host], findings: Findings) -> dict[str, t.Any]:
         known = {m.group for h in hosts.values() for m in h.members if m.role == ROLE}
-        known |= {g for h in hosts.values() for g, record in h.records.items() if record.get("cache")}
+        known |= {g for h in hosts.values() for g, noted in h.records.items() if noted.plain.get("cache")}
         written = _caches.merged(self)
         if name not in known and name not in written:
             told = ", ".join(sorted({*known, *written})) or "none"
@@ -88,7 +89,7 @@ class ActionModule(PdAction):
         entry = written.get(name)
         pattern = self.pattern_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
         lost = names_list(self.args["lost_hosts"])
-        silent = sorted(set(pattern) - set(hosts) - set(lost))
+        silent = sorted(set(pattern) - set(hosts) - set(lost) - set(self.away()))
         using = sorted({m.group for h in hosts.values() for m in h.members if m.alive and _uses(m, name)})
         if using:
             findings.error(
@@ -104,7 +105,7 @@ class ActionModule(PdAction):
                 [],
                 host,
             )
-        return core.removal(name, hosts, silent, lost, users_of(name, self.groups()))
+        return core.removal(name, hosts, silent, [*lost, *self.away()], users_of(name, self.groups()), self.new_run())
 
     def _refuse(self, name: str, findings: Findings) -> None:
         if findings.fails(self.args["fail_on"]):
@@ -115,19 +116,12 @@ class ActionModule(PdAction):
 
     def _hosts(self, findings: Findings) -> dict[str, Host]:
         """The facts by host. A host that answered, and whose facts failed over a value, is an error: the value is the user's to mend."""
-        if self.args["hosts"] is not None:
-            return {name: read_host(name, facts) for name, facts in to_plain(self.args["hosts"]).items()}
-        found = {}
-        for host, result in self.results_of(self.args["register"]).items():
-            facts = (result.get("ansible_facts") or {}).get("pd_host")
-            if facts:
-                found[host] = read_host(host, facts)
-            elif not result.get("unreachable"):
-                why = str(result.get("msg") or "no facts").strip().splitlines()[0]
-                findings.error(
-                    "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
-                )
-        return found
+        seen = self.seen()
+        for host, why in {**seen.broken, **seen.hidden}.items():
+            findings.error(
+                "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
+            )
+        return seen.hosts
 
 
 def _uses(member: Member, service: str) -> bool:

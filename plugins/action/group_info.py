@@ -14,7 +14,6 @@ from ..module_utils._core.cache_service import parse, users_of
 from ..module_utils._core.cache_template import render
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings
-from ..module_utils._core.observed import read_host
 from ..module_utils._core.variables import misspelt
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, known_of
@@ -33,12 +32,11 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
-        facts = self._facts()
-        hosts = {name: read_host(name, raw) for name, raw in facts.items()}
+        hosts = self.seen().hosts
         silent = (
             [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts]
             if self.args["hosts"] is None
-            else []
+            else sorted(self.seen().hidden)
         )
         groups = {name: self._group(name, spec, hosts, silent) for name, spec in self._specs(hosts).items()}
         caches = self._caches(hosts, silent)
@@ -61,16 +59,6 @@ class ActionModule(PdAction):
         if self.args["fail_unless_running"] and short:
             raise AnsibleActionFail("; ".join(short), result={**answer, "failed": True})
         return answer
-
-    def _facts(self) -> dict[str, t.Any]:
-        if self.args["hosts"] is not None:
-            return t.cast("dict[str, t.Any]", to_plain(self.args["hosts"]))
-        found = self.results_of(self.args["register"])
-        return {
-            host: r["ansible_facts"]["pd_host"]
-            for host, r in found.items()
-            if (r.get("ansible_facts") or {}).get("pd_host")
-        }
 
     def _specs(self, hosts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """What to report on: the group asked for, else those of the inventory and those that only the hosts know."""
@@ -112,10 +100,10 @@ class ActionModule(PdAction):
 
     def _group(self, name: str, spec: t.Any, hosts: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
         if spec is None:
-            return status.of_group(name, None, None, hosts, silent, (), self.reach())
+            return status.of_group(name, None, None, hosts, silent, (), self.reach(), self.away())
         verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
         state = status.of_group(
-            name, verdict.group, verdict.template, hosts, silent, verdict.findings.items, self.reach()
+            name, verdict.group, verdict.template, hosts, silent, verdict.findings.items, self.reach(), self.away()
         )
         errors = [f.to_plain() for f in verdict.findings.errors]
         if errors:

@@ -13,7 +13,7 @@ from ..module_utils._core import cache_status
 from ..module_utils._core import plan as core_plan
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.observed import Host, read_host
+from ..module_utils._core.observed import Host
 from ..module_utils._core.spec import ENGINE_ROLES
 from ..module_utils._core.validate import Verdict
 from ..module_utils._host import lock
@@ -35,38 +35,56 @@ class ActionModule(PdAction):
         "modes_path": {"type": "list", "elements": "path", "default": []},
         "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
         "fail_on_pending": {"type": "bool", "default": False},
+        "forget_tombstone": {"type": "list", "elements": "str", "default": []},
+        "fence": {"type": "bool", "default": False},
     }
 
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
-        hosts, reasons = self._hosts()
-        self._refuse_broken(name)
+        seen = self.seen()
+        hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden}
+        self._refuse_broken(name, seen.broken)
         if self.args["action"] == "remove":
             findings = Findings()
             self._check_known(name, hosts)
             spec = self.args["spec"] if self.args["spec"] is not None else self.groups().get(name)
             named = {host for found in self.patterns_of(name, spec).values() for host in found}
-            silent = sorted(named - set(hosts) - set(names_list(self.args["lost_hosts"])))
-            plan = core_plan.removal(name, hosts, silent, names_list(self.args["lost_hosts"]), findings, self.reach())
+            lost = names_list(self.args["lost_hosts"])
+            silent = sorted(named - set(hosts) - set(lost) - set(self.away()))
+            request = core_plan.Removal(
+                name,
+                hosts,
+                self.new_run(),
+                silent,
+                lost,
+                self.away(),
+                self._fence(),
+                names_list(self.args["forget_tombstone"]),
+                self.reach(),
+            )
+            plan = core_plan.removal(request, findings)
         else:
             self._add_hosts(hosts)
             spec = self.spec_of(name)
             verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
             self._refuse(name, verdict.findings, {})
-            request, findings = self._request(verdict, hosts), verdict.findings
-            silent = list(request.silent)
-            plan = core_plan.make(request, findings)
+            asked, findings = self._request(verdict, hosts), verdict.findings
+            silent = list(asked.silent)
+            plan = core_plan.make(asked, findings)
         for host in silent:
             if host in reasons:
-                findings.warning(
-                    "host-unreachable",
-                    f"{host}: {reasons[host]}",
-                    f"Make the host answer: ansible -m ping {host}",
-                    [],
-                    host,
-                )
+                way_out = "" if host in seen.hidden else f"Make the host answer: ansible -m ping {host}"
+                findings.warning("host-unreachable", f"{host}: {reasons[host]}", way_out, [], host)
+        for host in self.away():
+            findings.warning(
+                "host-out-of-service",
+                f"{host} is out of service by the inventory (pd_out_of_service): it is not asked, and nothing is placed there.",
+                "",
+                [],
+                host,
+            )
         # A run that was killed here holds its locks on hosts that cannot see that it is gone.
-        dead = lock.of_dead((host.records.get(name) or {}).get("lock") for host in hosts.values())
+        dead = lock.of_dead(host.locks.get(name) for host in hosts.values())
         if dead:
             plan["dead_locks"] = dead
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
@@ -81,10 +99,14 @@ class ActionModule(PdAction):
         if refusal:
             raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), **result, "failed": True})
 
-    def _refuse_broken(self, name: str) -> None:
+    def _fence(self) -> str:
+        """What makes sure that a lost host is off; nothing when no command is configured. A check run fences nobody, and says the same."""
+        return "pd_fence_command" if self.args["fence"] else ""
+
+    def _refuse_broken(self, name: str, broken: t.Mapping[str, str]) -> None:
         """A host that answered, and whose facts failed over a value, is not one that is out of reach: the value is the user's to mend."""
         findings = Findings()
-        for host, why in self._broken.items():
+        for host, why in broken.items():
             findings.error(
                 "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
             )
@@ -112,23 +134,6 @@ class ActionModule(PdAction):
             if name not in self._inventory().hosts:
                 self._inventory().add_host(name)
 
-    def _hosts(self) -> tuple[dict[str, Host], dict[str, str]]:
-        """The facts by host, and why a host of the play has none."""
-        reasons: dict[str, str] = {}
-        self._broken: dict[str, str] = {}
-        if self.args["hosts"] is not None:
-            raw = to_plain(self.args["hosts"])
-        else:
-            raw = {}
-            for host, result in self.results_of(self.args["register"]).items():
-                facts = (result.get("ansible_facts") or {}).get("pd_host")
-                if facts:
-                    raw[host] = facts
-                else:
-                    told = reasons if result.get("unreachable") else self._broken
-                    told[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
-        return {name: read_host(name, facts) for name, facts in raw.items()}, reasons
-
     def _request(self, verdict: Verdict, hosts: dict[str, Host]) -> core_plan.Request:
         group, template = verdict.group, verdict.template
         if group is None or template is None:
@@ -142,8 +147,12 @@ class ActionModule(PdAction):
             hosts=hosts,
             patterns=patterns,
             action=self.args["action"],
-            silent=sorted(named - set(hosts) - set(lost)),
+            run=self.new_run(),
+            silent=sorted(named - set(hosts) - set(lost) - set(self.away())),
             lost=lost,
+            away=self.away(),
+            fence=self._fence(),
+            forget=names_list(self.args["forget_tombstone"]),
             counts=self._counts(),
             allow_scale_down=self.args["allow_scale_down"],
             reserved=to_plain(self.args["planned"]),

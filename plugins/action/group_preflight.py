@@ -41,7 +41,8 @@ class ActionModule(PlanAction):
 
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
-        hosts, reasons = self._hosts()
+        seen = self.seen()
+        hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden, **seen.broken}
         self._add_hosts(hosts)
         spec = self.spec_of(name)
         verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
@@ -56,6 +57,8 @@ class ActionModule(PlanAction):
             "counts": {},
             "allow_scale_down": False,
             "planned": [],
+            "fence": False,
+            "forget_tombstone": [],
         }
         request = self._request(verdict, hosts)
         plan = core_plan.make(request, findings)

@@ -24,7 +24,7 @@ from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import asked, wait_for_members
 
-PHASES = ("prepare", "lock", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # A lock that nobody renewed for this long belongs to a dead run.
 LOCK_TTL = 300
 # A host's own lock is waited for up to a minute, and a connection may have to be made.
@@ -42,10 +42,12 @@ class ActionModule(PdAction):
         "docker_host": {"type": "str"},
         "scope": {"type": "str", "choices": ["system", "user"]},
         "break_lock": {"type": "bool", "default": False},
-        "registered": {"type": "bool", "default": False},
+        "registered": {"type": "str", "choices": ["yes", "no", "keep"], "default": "no"},
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
+        "started": {"type": "str"},
+        "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
         "waited": {"type": "str"},
@@ -54,13 +56,16 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         plan, phase = to_plain(self.args["plan"]), self.args["phase"]
         host = self.task_vars["inventory_hostname"]
-        part = slice_of(plan, host, self.args["undo"])
+        part = slice_of(plan, host, self._created() if self.args["undo"] else None)
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
         refusal = self._in_order(plan, host, part, phase)
         if refusal:
             return refusal
-        held = self._prepare_router(plan, part) if phase == "router" else ""
+        held = ""
+        if phase == "router":
+            early, ready = self.args["early"], self.args["ready"]
+            held = router_step.at_phase(plan, part, ready, self._starts(), early, self._task.check_mode)
         if held:
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         arguments = self._arguments(plan, part, phase)
@@ -77,11 +82,31 @@ class ActionModule(PdAction):
             "phase": phase,
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
             **self.runtime_options(),
-            "holder": {**holder(float(plan.get("hold") or 0)), "dead": plan.get("dead_locks") or []},
+            "holder": {**holder(plan, float(plan.get("hold") or 0)), "dead": plan.get("dead_locks") or []},
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
+            "lift": phase in ("endpoint", "forget") and self._router_is_clean(plan),
         }
+
+    def _created(self) -> set[str]:
+        """What this run has really created so far, by what its hosts said: a plan is no deed."""
+        found = self.results_of(self.args["started"]).values() if self.args["started"] else ()
+        return {name for result in found for name in result.get("created") or ()}
+
+    def _router_is_clean(self, plan: dict[str, t.Any]) -> bool:
+        """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
+        if any(one.get("router") for one in plan["record"].get("tombstones") or ()):
+            return False
+        router = plan["router"]
+        if router["member"] is None:
+            return plan["action"] == "remove"
+        results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
+        if any(result.get("failed") or result.get("ok") is False for result in results):
+            return False
+        fresh = any(router["member"]["id"] in (result.get("created") or ()) for result in results)
+        read = any((result.get("peers") or {}).get("confirmed") for result in results)
+        return fresh or (router["policy"] == "dynamic" and read)
 
     def _in_order(
         self, plan: dict[str, t.Any], host: str, part: dict[str, t.Any], phase: str
@@ -89,10 +114,9 @@ class ActionModule(PdAction):
         """Take the group's lock on its first host before any other one is touched. Two runs that take the locks of all hosts at once could
         each get half. Returns the refusal of this host, None when it may go on."""
         order = sorted(plan["hosts"])
-        first = phase == "lock" or (phase == "start" and not takes_away(plan))
-        if self._task.check_mode or self.args["undo"] or len(order) == 1 or not first:
+        if self._task.check_mode or len(order) == 1 or phase != "lock":
             return None
-        notes = FirstLock(f"{plan['group']}-{plan['generation']}-{phase}-{self._task._uuid}")
+        notes = FirstLock(f"{plan['group']}-{plan['run']}-{self._task._uuid}")
         if host != order[0]:
             return self._wait_for_first(notes, order[0], phase) if self._is_before(order[0], host) else None
         try:
@@ -101,8 +125,6 @@ class ActionModule(PdAction):
             notes.write(f"{host} did not answer: {exc}")
             raise
         notes.write(str(result.get("msg") or "it gave no reason") if result.get("failed") else "")
-        if not result.get("failed") and phase == "start":
-            return None
         return self._told(result, phase)
 
     def _is_before(self, first: str, host: str) -> bool:
@@ -124,7 +146,7 @@ class ActionModule(PdAction):
     def _told(self, result: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
         """A result as the caller gets it."""
         result.setdefault("ok", not result.get("failed"))
-        # The host did nothing at all: a lock, or a plan that is out of date.
+        # The host did nothing at all: a lock, a plan that is out of date, members of another formation.
         refused = phase in ("start", "lock") and result.get("failed") and not result.get("failed_members")
         result["refused"] = bool(refused)
         if not self.args["strict"] and result.get("failed"):
@@ -146,24 +168,6 @@ class ActionModule(PdAction):
             last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
             result["msg"] = f"module {name} did not end as it should: {last}"
         return t.cast("dict[str, t.Any]", result)
-
-    def _prepare_router(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> str:
-        """Fit the slice to what is known by now: which peers are ready, and so whether a router that has them on its command line is
-        replaced, and with which. Returns why it is not, when that has been decided only now."""
-        router, here = plan["router"], next(iter(part["hosts"].values()))
-        name = router["member"]["id"]
-        if router["policy"] != "restart" or name not in here["create"]:
-            return ""
-        if not self.args["early"] and not router["late"]:
-            here["create"] = [one for one in here["create"] if one != name]
-            return ""
-        if self._task.check_mode:
-            return ""
-        held = "" if self.args["early"] else router_step.held_back(plan, self.args["ready"])
-        if not held:
-            made = router_step.with_peers(plan, self.args["ready"], self._starts())
-            part["members"] = [made if m["id"] == name else m for m in part["members"]]
-        return held
 
     def _starts(self) -> dict[str, dict[str, t.Any]]:
         """What the wait saw of each member's start."""
@@ -190,6 +194,7 @@ class ActionModule(PdAction):
             "peers": wanted,
             # A router with its peers on its command line is only read.
             "manage": policy == "dynamic",
+            "spare": plan["router"].get("spare") or [],
         }
         return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
 
@@ -202,13 +207,15 @@ class ActionModule(PdAction):
                 host = self.task_vars["inventory_hostname"]
                 self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
             else:
-                waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder())
+                waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder(plan))
                 result["waited"] = waited
                 if waited.get("not_ready"):
                     result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
                     return
                 if order["peers"]:
-                    result["peers"] = self._module("router_peers", order["peers"])
+                    # Once more, now that it answers: registering is a change, and needs the lock.
+                    again = self._module("members", {**order, "router": []})
+                    result["peers"] = again if again.get("failed") else again.get("peers") or {}
         peers = result.get("peers") or {}
         result["changed"] = bool(result.get("changed") or peers.get("changed"))
         result["warnings"] = [*(result.get("warnings") or ()), *(peers.pop("warnings", None) or ())]
@@ -235,12 +242,12 @@ class ActionModule(PdAction):
         return {"roles": {ROLE: _caches.merged(self).get(plan["group"]) or {}}}
 
 
-def holder(longest: float = 0) -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, told so that another one can say whom to ask. The parent process is ansible-playbook. `longest`
-    is for how many seconds at most one phase keeps a host busy: another host's lock must outlive it."""
+def holder(plan: t.Mapping[str, t.Any], longest: float = 0) -> dict[str, t.Any]:
+    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent process
+    is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive it."""
     run = lock.process()
     who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
-    return {"who": who, "ttl": LOCK_TTL + longest, "process": run}
+    return {"run": plan.get("run"), "who": who, "ttl": LOCK_TTL + longest, "process": run}
 
 
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
@@ -249,31 +256,26 @@ def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
     return f"{name} does not serve: {seen.get('why') or 'it did not answer'}. {seen.get('advice') or ''}".rstrip() + log
 
 
-def slice_of(plan: dict[str, t.Any], host: str, undo: bool = False) -> dict[str, t.Any] | None:
+def slice_of(plan: dict[str, t.Any], host: str, undo: t.Collection[str] | None = None) -> dict[str, t.Any] | None:
     """A host's own part of the plan: its members and steps, and the record. None for a host that the plan does not name.
 
-    With `undo`, what the plan would start is what is to go: members that this run started, and nothing else."""
+    With `undo`, the ids that this run has created, these are what is to go, and nothing else."""
     if host not in plan["hosts"]:
         return None
     here = dict(plan["hosts"][host])
     record = plan["record"]
-    if undo:
-        started = {name for other in plan["hosts"].values() for name in other["create"]}
-        here |= {"absent": here["create"], "create": [], "present": [m for m in here["present"] if m not in started]}
-        record = {**record, "members": [m for m in record["members"] if m["id"] not in started]}
-    mine = {key: plan[key] for key in ("group", "runtime", "generation", "revision", "action")}
+    if undo is not None:
+        going = [name for name in here["create"] if name in undo]
+        here |= {"absent": going, "create": [], "present": [m for m in here["present"] if m not in undo]}
+        record = {**record, "members": [m for m in record["members"] if m["id"] not in undo]}
+    keys = ("group", "runtime", "run", "formation", "generation", "revision", "action", "upstream")
     return {
-        **mine,
+        **{key: plan[key] for key in keys if key in plan},
         "record": record,
         "members": [m for m in plan["members"] if any(p["host"] == host for p in m["parts"])],
         "hosts": {host: here},
         "steps": [s for s in plan["steps"] if s["host"] in (host, None)],
     }
-
-
-def takes_away(plan: t.Mapping[str, t.Any]) -> bool:
-    """Whether a run of the plan begins by taking something out of service: then the lock has a task of its own, before that."""
-    return any(step["phase"] in ("leave", "router_stop", "stop") for step in plan["steps"])
 
 
 class FirstLock:
@@ -304,5 +306,8 @@ class FirstLock:
 
 
 def concerns(part: dict[str, t.Any], phase: str) -> bool:
-    """Whether a phase has work on the host of this slice. The record and the lock are every host's."""
+    """Whether a phase has work on the host of this slice. A host without a part of the group is locked, and the lock is given back."""
+    (here,) = part["hosts"].values()
+    if not here.get("part", True):
+        return phase in ("lock", "unlock", "endpoint", "forget")
     return phase != "router" or any(m["role"] == "router" for m in part["members"])

@@ -41,7 +41,7 @@ class ActionModule(PdAction):
             hold=self.args["hold"],
             give_up=self.args["give_up"],
             slice_=min(30, max(1, self.args["slice"])),
-            holder=holder(),
+            holder=holder(plan),
         )
         result["failed"] = bool(self.args["strict"] and result.get("not_ready"))
         return result

@@ -40,23 +40,26 @@ options:
   phase:
     description:
       - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
-      - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one.
+      - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one. A plan that rests on
+        what is no more is refused here.
+      - V(unlock) gives the lock back, where another host has refused it.
       - V(router_stop) removes the router where the plan does not keep it.
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first, marked as draining.
-      - V(start) creates prefill and decode members, or the instances of a cache service; one that is there but down is replaced.
+      - V(start) creates prefill and decode members, or the instances of a cache service; one that is there but down is replaced. Beside
+        members of another formation nothing starts. Members that an earlier version started get the formation.
       - V(router) creates or replaces the router.
       - V(endpoint) writes the group's record and releases the lock.
       - V(forget) deletes what is left of the group on the host.
     type: str
     required: true
-    choices: [prepare, lock, router_stop, stop, start, router, endpoint, forget]
+    choices: [prepare, lock, unlock, router_stop, stop, start, router, endpoint, forget]
   secrets:
     description:
       - Values of secret environment variables. They are written to a file that only the member's user can read, nowhere else.
       - Given to the action plugin by role; it hands them on by member. Left out there, it takes them from C(pd_groups).
     type: dict
   holder:
-    description: Who holds the group's lock, C(who), C(since) and C(ttl). The action plugin sets it.
+    description: Who holds the group's lock, C(run) (a nonce of the run), C(who) and C(ttl). The action plugin sets it.
     type: dict
   break_lock:
     description: Take the group's lock even if another run holds it.
@@ -64,12 +67,22 @@ options:
     default: false
   registered:
     description: Whether the endpoint is registered, for the record. Only with O(phase=endpoint).
-    type: bool
-    default: false
+    type: str
+    choices: ["yes", "no", keep]
+    default: "no"
   state:
     description: The group's state, for the record. Only with O(phase=endpoint).
     type: str
     default: partial
+  lift:
+    description: Whether the router is seen to name nobody that is gone, so that ports which were held for it are free again.
+    type: bool
+    default: false
+  routed:
+    description: The names that results of the router's phases are registered under. For the action plugin.
+    type: list
+    elements: str
+    default: []
   strict:
     description: Whether a member that failed fails the task. When not, RV(ok) says it. For the action plugin.
     type: bool
@@ -78,6 +91,9 @@ options:
     description: Whether the phase is about what this run started, so that a run which failed can free it again. For the action plugin.
     type: bool
     default: false
+  started:
+    description: The name that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action plugin.
+    type: str
   ready:
     description: Ids of the members that are ready. With O(phase=router) only these become peers. For the action plugin.
     type: list
@@ -128,6 +144,11 @@ removed:
   returned: always
   type: list
   elements: str
+adopted:
+  description: Ids of the members that an earlier version started and that were taken over.
+  returned: always
+  type: list
+  elements: str
 kept:
   description: Ids of the group's members on this host that were left as they are.
   returned: always
@@ -149,7 +170,7 @@ lock:
   description: The group's lock as this run holds it.
   returned: always
   type: dict
-  sample: {who: "ops@deploy pid 4711", since: 1789000000.0, expires: 1789000300.0}
+  sample: {run: "5f0c...", who: "ops@deploy pid 4711", since: 1789000000.0, expires: 1789000300.0}
 ok:
   description: Whether every member succeeded.
   returned: always
@@ -162,7 +183,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.errors import PdError
 from ..module_utils._host.members import PHASES, Order, Work
-from ..module_utils._runtimes import runtime, used
+from ..module_utils._runtimes import NAMES, runtime, used
 from ..module_utils._runtimes.state import State
 
 
@@ -174,10 +195,13 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "secrets": {"type": "dict", "no_log": True},
         "holder": {"type": "dict"},
         "break_lock": {"type": "bool", "default": False},
-        "registered": {"type": "bool", "default": False},
+        "registered": {"type": "str", "choices": ["yes", "no", "keep"], "default": "no"},
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
+        "started": {"type": "str"},
+        "lift": {"type": "bool", "default": False},
+        "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
         "waited": {"type": "str"},
@@ -199,8 +223,9 @@ def order_of(module: AnsibleModule) -> Order:
         holder=given["holder"] or {"who": "unknown"},
         secrets=given["secrets"] or {},
         break_lock=given["break_lock"],
-        registered=given["registered"],
+        registered=None if given["registered"] == "keep" else given["registered"] == "yes",
         state=given["state"],
+        lift=given["lift"],
         check=module.check_mode,
     )
 
@@ -222,7 +247,8 @@ def main() -> None:
         state = State(module.params["state_dir"])
         how = [module.params[option] for option in ("supervisord", "docker_host", "scope")]
         chosen = runtime(plan.get("runtime", "supervisor"), state, *how)
-        others = [name for name in used(state, plan["group"]) if name != chosen.name]
+        there = {*used(state, plan["group"]), *(next(iter(plan["hosts"].values())).get("runtimes") or ())}
+        others = sorted((there & set(NAMES)) - {chosen.name})
         work = Work(order_of(module), state, chosen, [runtime(name, state, *how) for name in others])
         result = work.run()
         if phase == "router" and not result["failed_members"]:

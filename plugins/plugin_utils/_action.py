@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
+import time
 import typing as t
-from dataclasses import replace
+import uuid
+from dataclasses import dataclass, field, replace
 
 from ansible.errors import AnsibleActionFail
 from ansible.inventory.manager import InventoryManager
@@ -19,8 +23,10 @@ from ..module_utils._core.cache_service import services_named, users_by_service
 from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..module_utils._core.known import NOTHING, Known
-from ..module_utils._core.observed import Host
-from ..module_utils._core.situation import Reach
+from ..module_utils._core.observed import Host, read_host
+from ..module_utils._core.order import natural
+from ..module_utils._core.record import newest
+from ..module_utils._core.situation import Reach, Run
 from ..module_utils._core.spec import parse
 from ..module_utils._core.validate import Catalogue, Verdict, validate
 from ._caches import services_of
@@ -28,6 +34,17 @@ from ._modes import load_modes
 from ._plain import names_list, to_plain
 
 RUNTIME_OPTIONS = ("state_dir", "supervisord", "docker_host", "scope")
+
+
+@dataclass
+class Seen:
+    """What the hosts of a run said: facts by host; why a host is out of sight (`silent`), also one that answers and does not show what it
+    has (`hidden`); and what is wrong with facts that failed over a value (`broken`)."""
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+    hidden: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
 
 
 class PdAction(ActionBase):
@@ -144,9 +161,9 @@ class PdAction(ActionBase):
     # -- hosts -----------------------------------------------------------------------------------------------------------------
 
     def pattern_hosts(self, pattern: str) -> list[str]:
-        """The hosts of an Ansible pattern, whatever --limit says."""
+        """The hosts of an Ansible pattern, whatever --limit says, in the order of their names: an inventory's groups may come in any."""
         manager = self._inventory()
-        return [host.name for host in manager.get_hosts(pattern)] if pattern else []
+        return sorted((host.name for host in manager.get_hosts(pattern)), key=natural) if pattern else []
 
     def patterns_of(self, name: str, spec: t.Any) -> dict[str, list[str]]:
         """The hosts of each role of a spec, as far as it can be read."""
@@ -159,7 +176,48 @@ class PdAction(ActionBase):
         if self.args.get("hosts") is not None:
             return Reach()
         inventory = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        return Reach(inventory, set(self.task_vars.get("ansible_play_hosts_all") or ()))
+        asked = set(self.task_vars.get("ansible_play_hosts_all") or ())
+        return Reach(inventory, asked, frozenset(self.seen().hidden))
+
+    def seen(self) -> Seen:
+        """What the hosts said in this run, read once."""
+        if not hasattr(self, "_seen"):
+            self._seen = self._look()
+        return self._seen
+
+    def _look(self) -> Seen:
+        found, raw = Seen(), {}
+        if self.args.get("hosts") is not None:
+            raw = to_plain(self.args["hosts"])
+        else:
+            for host, result in self.results_of(self.args["register"]).items():
+                facts = (result.get("ansible_facts") or {}).get("pd_host")
+                if facts:
+                    raw[host] = facts
+                else:
+                    told = found.silent if result.get("unreachable") else found.broken
+                    told[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
+        for host, facts in raw.items():
+            if facts.get("hidden"):
+                found.hidden[host] = str(facts["hidden"])
+            else:
+                found.hosts[host] = read_host(host, facts)
+        # By name, not by the inventory's order: the same hosts make the same plan.
+        found.hosts = {host: found.hosts[host] for host in sorted(found.hosts, key=natural)}
+        for host in self.away():
+            found.hosts.pop(host, None)
+        return found
+
+    def away(self) -> list[str]:
+        """The hosts that the inventory says are out of service."""
+        hostvars = self.task_vars.get("hostvars") or {}
+        names = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
+        return sorted((h for h in names if h in hostvars and _true(hostvars[h].get("pd_out_of_service"))), key=natural)
+
+    def new_run(self) -> Run:
+        """The identity of this run, and of the formation that it may make. Nothing below draws one."""
+        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        return Run(str(uuid.uuid4()), str(uuid.uuid4()), time.time(), who)
 
     def _inventory(self) -> InventoryManager:
         if not hasattr(self, "_manager"):
@@ -182,12 +240,15 @@ class PdAction(ActionBase):
         return found
 
 
+def _true(value: t.Any) -> bool:
+    return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
+
+
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
     """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
-    records = [h.records[name] for h in hosts.values() if name in h.records]
-    newest = max(records, key=lambda r: (r.get("generation", 0), r.get("serial", 0)), default={})
+    noted = newest(h.records[name] for h in hosts.values() if name in h.records)
     facts = {h.name: h.facts for h in hosts.values()}
-    return Known(hosts=facts, patterns=patterns, recorded=newest.get("choices") or {})
+    return Known(hosts=facts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 
 def refuse(name: str, findings: Findings, fail_on: str) -> str | None:

@@ -35,7 +35,7 @@ def main(count: int) -> None:
     before, base = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     hosts = {name: read_host(name, facts) for name, facts in raw.items()}
     patterns = {"prefill": names, "decode": names, "router": ["h0"]}
-    request = plan.Request(verdict.group, verdict.template, hosts, patterns, "deploy")
+    request = plan.Request(verdict.group, verdict.template, hosts, patterns, "deploy", builders.RUN)
     findings = Findings()
     made = plan.make(request, findings)
     spent = time.process_time() - before

@@ -10,7 +10,7 @@ import os
 import typing as t
 
 import pytest
-from builders import ROOT
+from builders import ROOT, RUN
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import cache_plan, cache_status, cache_verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.cache_recipe import from_plain
@@ -291,6 +291,7 @@ def plan_of(
         template,
         hosts,
         pattern,
+        RUN,
         t.cast("t.Any", action),
         silent=[n for n in pattern if n not in hosts and n not in lost],
         **more,
@@ -408,7 +409,7 @@ def test_an_edit_is_pending_and_a_restart_applies_it_at_the_same_ports() -> None
     assert "--client_ttl=10 -> 120" in said[0]
     assert "inferops.pd.caches -e pd_cache=store -e pd_restart_caches=true" in said[0]
     assert "Its clients must restart after it: qwen" in said[0]
-    assert made["record"]["revision"] == after["h1"].records["store"]["revision"], "the record keeps what is applied"
+    assert made["record"]["revision"] == after["h1"].records["store"].revision, "the record keeps what is applied"
     assert "pending, applied by inferops.pd.caches -e pd_cache=store" in made["diff"][0]["prepared"]
 
     restarted, said = plan_of(edited, after, "restart", pattern=["h1"], users=["qwen", "other"])
@@ -487,7 +488,7 @@ def test_a_host_that_does_not_answer_is_unknown() -> None:
     service = service_of(MASTER)
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service, hosts)[0], hosts)
-    facts = dict(after["h2"].facts, records=after["h1"].records)
+    facts = dict(after["h2"].facts, records=after["h1"].facts["records"])
     only = {"h2": read_host("h2", facts)}
     made, said = plan_of(service, only, pattern=["h1", "h2"])
     assert did(made) == []
@@ -554,12 +555,12 @@ def test_another_runtime_needs_a_removal_first() -> None:
 def test_a_removal_needs_no_spec() -> None:
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service_of(MASTER), hosts)[0], hosts)
-    made = cache_plan.removal("store", after, (), (), ["qwen"])
+    made = cache_plan.removal("store", after, (), (), ["qwen"], RUN)
     assert did(made) == ["remove store-cache-0 h1"]
-    assert made["hosts"] == {
-        "h1": {"present": [], "create": [], "absent": ["store-cache-0"], "observed": "d"},
+    assert {h: (part["absent"], part["present"], part["create"]) for h, part in made["hosts"].items()} == {
+        "h1": (["store-cache-0"], [], []),
     }
-    assert cache_plan.removal("store", fleet("h1"), (), (), [])["changed"] is False
+    assert cache_plan.removal("store", fleet("h1"), (), (), [], RUN)["changed"] is False
 
 
 # -- verdict and status ------------------------------------------------------------------------------------------------
@@ -605,7 +606,7 @@ def test_status_of_a_service() -> None:
     assert state({}, silent=["h1"])["state"] == "absent"
     down = carried_out(plan_of(service, hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
     assert state(down)["state"] == "error"
-    silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].records))}
+    silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].facts["records"]))}
     told = "\n".join(cache_status.table(state(silent, silent=["h1"])))
     assert "cache store: UNKNOWN" in told
     assert "members_unknown" in told

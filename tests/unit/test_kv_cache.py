@@ -8,7 +8,7 @@ import re
 
 import pytest
 import yaml
-from builders import ENGINE_ROLES, ROOT, Fleet, Made, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
+from builders import ENGINE_ROLES, ROOT, RUN, Fleet, Made, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import kv_cache, kv_compose, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import CacheService
@@ -293,7 +293,7 @@ def plan_of(raw, caches=None, planned=(), action="deploy", fleet=None, **hosts):
     from ansible_collections.inferops.pd.plugins.module_utils._core import plan
 
     patterns = {r.name: [h for h in r.hosts.split(":") if h in fleet.facts] for r in verdict.group.roles.values()}
-    request = plan.Request(verdict.group, verdict.template, fleet.hosts(), patterns, action, reserved=planned)
+    request = plan.Request(verdict.group, verdict.template, fleet.hosts(), patterns, action, RUN, reserved=planned)
     return plan.make(request, verdict.findings), verdict.findings
 
 

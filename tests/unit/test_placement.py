@@ -236,6 +236,9 @@ def test_a_pattern_without_hosts():
 def test_hosts_that_do_not_answer_are_not_taken_for_a_narrow_port_range():
     fleet = Fleet(h1=TWO, h2=TWO)
     fleet.silent = {"h2"}
-    made = fleet.plan(spec(decode={"hosts": "h2"}))
+    fleet.silent = set()
+    fleet.deploy(spec())
+    fleet.silent = {"h2"}
+    made = fleet.plan(spec(decode={"hosts": "h1:h2", "replicas": 2}))
     assert made.errors == ["does-not-fit"]
     assert "h2: no facts" in only(made.findings, "does-not-fit").message

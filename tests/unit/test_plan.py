@@ -7,7 +7,7 @@ import os
 import re
 
 import pytest
-from builders import ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, nixl_mode, only, spec
+from builders import RUN, ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, nixl_mode, only, spec
 
 TWO = {"gpus": 2}
 
@@ -238,7 +238,7 @@ def test_counts_as_text_are_the_same_counts():
 
 def test_a_plan_is_a_function_of_what_goes_in():
     made = deployed()
-    assert made.plan(two_hosts(**EDITED)).plan == made.plan(two_hosts(**EDITED)).plan
+    assert made.plan(two_hosts(**EDITED), run=RUN).plan == made.plan(two_hosts(**EDITED), run=RUN).plan
 
 
 # -- counts -----------------------------------------------------------------------------------------------------------

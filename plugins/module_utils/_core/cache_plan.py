@@ -26,7 +26,7 @@ from .situation import Situation
 
 def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
-    situation = Situation.of(request.service.name, request.hosts, request.silent, request.lost)
+    situation = Situation.of(request.service.name, request.hosts, request.silent, request.lost, formations=False)
     if not request.pattern:
         findings.error(
             "no-hosts",
@@ -50,8 +50,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
 
 def _decide(request: Request, situation: Situation, findings: Findings) -> Choice:
     choice = Choice()
-    for member in situation.strays:
-        choice.leave.append((member, "the same instance runs elsewhere by now"))
+    choice.leave += [(stray.member, stray.why) for stray in situation.strays]
     if request.service.scope == "host":
         _decide_each(request, situation, choice, findings)
     else:
@@ -145,7 +144,7 @@ def _decide_one(request: Request, situation: Situation, choice: Choice, findings
 def _runtime(request: Request, situation: Situation, choice: Choice, findings: Findings) -> str:
     """The runtime that the plan is carried out with: one run cannot take an instance from one runtime to another."""
     wanted = request.service.runtime
-    others = {str(m.label.get("runtime")) for m in (*situation.members, *situation.strays)} - {wanted, "None"}
+    others = {str(m.label.get("runtime")) for m in (*situation.members, *(s.member for s in situation.strays))} - {wanted, "None"}
     if not others:
         return wanted
     other = sorted(others)[0]

@@ -18,7 +18,7 @@ from .situation import Situation
 def names_on(hosts: t.Mapping[str, Host]) -> set[str]:
     """The cache services of which the hosts have instances or records: these names are no group's."""
     found = {m.group for h in hosts.values() for m in h.members if m.role == ROLE}
-    return found | {name for h in hosts.values() for name, record in h.records.items() if record.get("cache")}
+    return found | {name for h in hosts.values() for name, noted in h.records.items() if noted.plain.get("cache")}
 
 
 def running_users(name: str, hosts: t.Mapping[str, Host]) -> list[str]:
@@ -42,7 +42,7 @@ def of_service(
 ) -> dict[str, t.Any]:
     """Everything that is to be said of a service. `service` is None for one that runs but is in no inventory any more; `named_by` are the
     groups whose specs name it, `wanted` is how many instances its pattern stands for."""
-    situation = Situation.of(name, hosts, silent, ())
+    situation = Situation.of(name, hosts, silent, (), formations=False)
     noted = situation.record
     users = running_users(name, hosts)
     about = service.to_plain() if service else dict(noted.get("cache") or {})

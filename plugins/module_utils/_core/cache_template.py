@@ -16,6 +16,7 @@ from .cache_recipe import CacheRecipe
 from .cache_service import ANY, ROLE, CacheService
 from .errors import PdError
 from .finding import Findings
+from .label import SCHEMA
 from .member import bracket, url_of
 from .observed import Host
 from .placement import Seat
@@ -155,6 +156,7 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
     address = _reached(values["bind"], host)
     probe = _probe(template, values, seat)
     labels = {
+        "schema": SCHEMA,
         "group": service.name,
         "member": name,
         "role": ROLE,

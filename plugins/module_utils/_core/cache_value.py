@@ -15,8 +15,8 @@ from .cache_service import ROLE, CacheService
 from .cache_template import CacheTemplate
 from .member import member_id
 from .observed import Host, Member
-from .situation import Situation
-from .steps import step, waits
+from .situation import Run, Situation
+from .steps import leaves, slice_of, step, waits
 
 Action = t.Literal["deploy", "restart", "remove"]
 
@@ -31,6 +31,7 @@ class Request:
     template: CacheTemplate
     hosts: t.Mapping[str, Host]
     pattern: t.Sequence[str]
+    run: Run
     action: Action = "deploy"
     silent: t.Collection[str] = ()
     lost: t.Collection[str] = ()
@@ -70,7 +71,7 @@ def assemble(
     runtime: str,
 ) -> dict[str, t.Any]:
     steps = _steps(request, choice)
-    plan = _frame(request.service.name, request.action, situation, steps)
+    plan = _frame(request.service.name, request.action, request.run, situation, steps)
     plan |= {
         "mode": request.recipe.name,
         "runtime": runtime,
@@ -92,11 +93,15 @@ def assemble(
     return plan
 
 
-def _frame(name: str, action: str, situation: Situation, steps: list[dict[str, t.Any]]) -> dict[str, t.Any]:
-    """What every plan has, and a service has not: a router, an endpoint, a proof."""
+def _frame(
+    name: str, action: str, run: Run, situation: Situation, steps: list[dict[str, t.Any]]
+) -> dict[str, t.Any]:
+    """What every plan has, and a service has not: a router, an endpoint, a proof, a formation."""
     return {
         "group": name,
         "action": action,
+        "run": run.nonce,
+        "formation": None,
         "readiness": "all",
         "router": {
             "member": None,
@@ -108,6 +113,7 @@ def _frame(name: str, action: str, situation: Situation, steps: list[dict[str, t
             "model": "",
             "add": [],
             "remove": [],
+            "spare": [],
             "gives_up": "",
         },
         "steps": steps,
@@ -122,19 +128,18 @@ def _slices(
 ) -> dict[str, dict[str, t.Any]]:
     create = {member_id(request.service.name, ROLE, index) for _h, index, _w in choice.create}
     create |= {m.id for m, _why in choice.replace}
-    names = {m["parts"][0]["host"] for m in members} | {m.host for m in (*situation.members, *situation.strays)}
+    names = {m["parts"][0]["host"] for m in members} | {m.host for m in situation.members}
+    names |= {s.member.host for s in situation.strays}
     names |= {name for name, host in request.hosts.items() if request.service.name in host.records}
-    slices: dict[str, dict[str, t.Any]] = {
-        name: {"present": [], "absent": [], "create": [], "observed": request.hosts[name].facts.get("digest")}
-        for name in sorted(names)
-    }
+    slices = {name: slice_of(request.hosts[name], request.service.name, part=True) for name in sorted(names)}
     for member in members:
         mine = slices[member["parts"][0]["host"]]
         mine["present"].append(member["id"])
         if member["id"] in create:
             mine["create"].append(member["id"])
+            mine["observed"]["host"] = request.hosts[member["parts"][0]["host"]].facts.get("digest")
     for gone, _why in choice.leave:
-        slices[gone.host]["absent"].append(gone.id)
+        leaves(slices[gone.host], gone)
     return slices
 
 
@@ -142,7 +147,7 @@ def _record(request: Request, plan: t.Mapping[str, t.Any], situation: Situation)
     """What is kept of a service on its hosts. While a change is pending the applied spec stays what it was."""
     before = situation.record
     made: dict[str, t.Any] = {
-        "schema": 1,
+        "schema": record.SCHEMA,
         "group": request.service.name,
         "cache": request.service.to_plain(),
         "mode": plan["mode"],
@@ -178,17 +183,22 @@ def _record(request: Request, plan: t.Mapping[str, t.Any], situation: Situation)
 
 
 def removal(
-    name: str, hosts: t.Mapping[str, Host], silent: t.Collection[str], lost: t.Collection[str], users: t.Sequence[str]
+    name: str,
+    hosts: t.Mapping[str, Host],
+    silent: t.Collection[str],
+    lost: t.Collection[str],
+    users: t.Sequence[str],
+    run: Run,
 ) -> dict[str, t.Any]:
     """The plan that takes a service down. It needs no spec: what runs, and the record, say all of it."""
-    situation = Situation.of(name, hosts, silent, lost)
-    every = [*situation.members, *situation.strays]
+    situation = Situation.of(name, hosts, silent, lost, formations=False)
+    every = [*situation.members, *(s.member for s in situation.strays)]
     mine = sorted({m.host for m in every} | {n for n, host in hosts.items() if name in host.records})
     steps = [step("stop", "remove", "the service is removed", m.id, m.host) for m in every]
     if mine:
         steps.append(step("endpoint", "remove", "the record on every host of the service"))
     noted = situation.record
-    plan = _frame(name, "remove", situation, steps)
+    plan = _frame(name, "remove", run, situation, steps)
     runtime = noted.get("runtime") or next((m.label.get("runtime") for m in every), "supervisor")
     plan |= {
         "mode": noted.get("mode"),
@@ -199,18 +209,14 @@ def removal(
         "desired": {},
         "members": [],
         "hosts": {
-            host: {
-                "present": [],
-                "create": [],
-                "absent": [m.id for m in every if m.host == host],
-                "observed": hosts[host].facts.get("digest"),
-            }
-            for host in mine
+            host: slice_of(hosts[host], name, part=True) for host in mine
         },
         "cache": {**(noted.get("cache") or {}), "users": list(users), "clients_note": ""},
         "record": noted,
         "changed": bool(steps),
     }
+    for member in every:
+        leaves(plan["hosts"][member.host], member)
     plan["diff"] = _diff(plan, noted, {})
     return plan
 

@@ -17,10 +17,14 @@ from .victims import worst_first
 def check_reach(
     action: str, situation: Situation, silent: t.Collection[str], findings: Findings, reach: Reach = EVERYWHERE
 ) -> None:
-    """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced."""
+    """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced, and nothing may be formed where
+    nobody knows whether it is formed already."""
+    _check_damaged(situation, findings)
     hold: dict[str, list[str]] = {host: [] for host in silent}
+    damaged = {(host, d.member) for host, d in situation.damaged}
     for member in situation.unknown:
-        hold.setdefault(member["host"], []).append(member["id"])
+        if (member["host"], member["id"]) not in damaged:
+            hold.setdefault(member["host"], []).append(member["id"])
     if not hold:
         return
     told, way_out = reach.of_hosts(hold), reach.ways_out(hold)
@@ -28,9 +32,39 @@ def check_reach(
     if action in ("restart", "remove"):
         refused = f"a {action} of a part of the group is refused, nothing was stopped."
         findings.error("host-unreachable", f"{told}: {refused}", f"{way_out} {fenced}")
+    elif situation.noted is None:
+        findings.error(
+            "host-unreachable",
+            f"{told}, and no other host has a record of the group: whether it is formed already, there, nobody knows. Nothing is formed.",
+            f"{way_out} {fenced}; or pd_out_of_service: true in the inventory, for one that is away for a while.",
+        )
     else:
         kept = "nothing of the group is replaced or restarted."
         findings.warning("host-unreachable", f"{told}: {kept}", f"{way_out} {fenced}")
+
+
+def _check_damaged(situation: Situation, findings: Findings) -> None:
+    """A file that cannot be read harms the member or the group that it is of, and is named."""
+    for host, damage in situation.damaged:
+        whole = damage.member is None
+        if whole and situation.noted is not None:
+            findings.warning(
+                "state-damaged",
+                f"{host}: {damage.path} is damaged ({damage.why}). The record of another host holds, and is written there again.",
+                "",
+                [],
+                host,
+            )
+            continue
+        say = findings.error if whole else findings.warning
+        say(
+            "state-damaged",
+            f"{host}: {damage.path} is damaged ({damage.why}): "
+            + ("what there is of the group is not known." if whole else f"whether {damage.member} runs is not known."),
+            "Restore the file, or stop what runs and delete it by hand; then run again.",
+            [],
+            host,
+        )
 
 
 def decide(request: Request, situation: Situation, findings: Findings) -> Choice:
@@ -38,7 +72,8 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
     revision = request.template.revision
     alive = [m for m in situation.members if m.alive]
     choice.desired = _desired(request, situation, findings)
-    choice.leave = [(m, "it runs elsewhere since its host was stated to be lost") for m in situation.strays]
+    choice.strays = [s.member for s in situation.strays]
+    choice.leave = [(s.member, f"it is a stray: {s.why}") for s in situation.strays]
     if request.action == "restart":
         choice.leave += [(m, "the whole group restarts") for m in situation.members]
         choice.create = [(role, i, "restart") for role in ENGINE_ROLES for i in range(choice.desired[role])]
@@ -187,9 +222,3 @@ def _decide_router(situation: Situation, choice: Choice, findings: Findings) -> 
         choice.replace.append(routers[0])
     else:
         choice.create.append(("router", 0, "wanted by the spec"))
-
-
-def generation_of(situation: Situation, choice: Choice) -> int:
-    """A formation is one generation: a restart, or a group of which nothing runs, makes the next."""
-    formed = any(m.role != "router" for m in choice.keep) or situation.unknown
-    return situation.generation if formed else situation.generation + 1

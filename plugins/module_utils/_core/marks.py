@@ -39,11 +39,27 @@ def of_group(
     marks += _remote(engines)
     marks += _caches(engines)
     marks += _hosts_changed(situation, hosts)
+    marks += _strays(situation)
+    marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
+    for host, damage in situation.damaged:
+        marks.append({"mark": "state_damaged", "why": f"{host}: {damage.path} is damaged ({damage.why})"})
     if situation.unknown:
         marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
     if group is None:
         marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
     return marks
+
+
+def _strays(situation: Situation) -> list[Mark]:
+    """Members of the group's name that are none of the group: they hold GPUs and ports, and get no request of this group's router."""
+    return [
+        {
+            "mark": "stray",
+            "why": f"{s.member.id} on {s.member.host} is none of the group: {s.why}. The next deploy stops it",
+            "host": s.member.host,
+        }
+        for s in situation.strays
+    ]
 
 
 def _counts(group: Group | None, roles: t.Mapping[str, t.Mapping[str, int]], state: str) -> list[Mark]:

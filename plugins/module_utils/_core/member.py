@@ -10,11 +10,15 @@ import typing as t
 
 from .cache_service import Instance, client_values
 from .engine import Engine
+from .label import SCHEMA
 from .mode import Mode
 from .observed import Host
 from .placement import Seat
 from .spec import Group
 from .template import CompiledRole, GroupTemplate, RoleTemplate
+
+if t.TYPE_CHECKING:
+    from .formations import Formation
 
 CONTAINERS = ("docker",)
 VISIBLE_DEVICES = {
@@ -72,7 +76,7 @@ def build(
     host: Host,
     seat: Seat,
     index: int,
-    generation: int,
+    formation: Formation,
     shared: t.Mapping[str, t.Any],
     cache: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
@@ -87,11 +91,13 @@ def build(
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
     labels = {
+        "schema": SCHEMA,
         "group": group.name,
         "member": name,
         "role": role.role,
         "index": index,
-        "generation": generation,
+        "formation": formation.id,
+        "generation": formation.generation,
         **_labels(template, role.role, engine, host, seat, health),
         "source": _source(group, role.role, role.executable, role.image),
         **({"cache": dict(cache)} if cache else {}),

@@ -11,7 +11,11 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
+from . import label as labels
+from . import record
+from .checked import DamagedError
 from .errors import PdError
+from .record import Record
 
 DEFAULT_PORT_RANGE = "40000-40063"
 # States in which a member's process is there (or its runtime is bringing it back).
@@ -19,9 +23,57 @@ ALIVE = ("running", "restarting")
 
 
 @dataclass(frozen=True)
+class Damage:
+    """A file of a host, or of what it says, that could not be read: where, why, and of which group and member it is, as far as that can be
+    told."""
+
+    path: str
+    why: str
+    group: str | None = None
+    member: str | None = None
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Ports of a member that is gone and that a router may still name: nobody gets them."""
+
+    group: str
+    member: str
+    formation: str | None
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Which machine a host is: an inventory name is none. `netns` is its network namespace: ports are its own."""
+
+    id: str | None = None
+    boot: str | None = None
+    netns: str | None = None
+
+    @property
+    def known(self) -> bool:
+        return bool(self.id and self.boot)
+
+    def same(self, other: Machine) -> bool:
+        """Whether both are one running machine, whatever its network namespaces."""
+        return self.known and (self.id, self.boot) == (other.id, other.boot)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A member of another state folder on the same machine: its GPUs and ports are taken."""
+
+    member: str
+    state_dir: str
+    gpus: tuple[str, ...]
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Member:
     """A member that a host reports: what its labels say, and how it is now. `state` is running, restarting, stuck
-    (its process lives and will never serve), exited or missing."""
+    (its process lives and will never serve), exited or missing. `formation` is its label's."""
 
     id: str
     group: str
@@ -30,8 +82,11 @@ class Member:
     host: str
     revision: str
     generation: int
+    formation: str | None
     state: str
     ready: bool
+    ports: frozenset[int]
+    gpus: tuple[str, ...]
     label: t.Mapping[str, t.Any]
     live: t.Mapping[str, t.Any]
 
@@ -43,18 +98,6 @@ class Member:
     def draining(self) -> bool:
         """Whether a run has begun to take it away: it has left the router, and goes on leaving, whoever runs next."""
         return bool(self.live.get("draining"))
-
-    @property
-    def ports(self) -> set[int]:
-        """Every port that the member holds on its host."""
-        held = {int(self.label["port"])} if self.label.get("port") else set()
-        for band in (self.label.get("ports") or {}).values():
-            held |= set(range(band["base"], band["base"] + band["count"]))
-        return held
-
-    @property
-    def gpus(self) -> list[str]:
-        return [str(g) for g in self.label.get("gpus") or ()]
 
 
 @dataclass
@@ -72,8 +115,22 @@ class Host:
     port_high: int
     used: dict[int, dict[str, t.Any]]
     members: list[Member]
-    records: dict[str, dict[str, t.Any]]
+    records: dict[str, Record]
+    damaged: list[Damage] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    # Who changes which group now.
+    locks: dict[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
+    # GPUs that processes of strangers use, with what they are.
+    busy_gpus: dict[str, str] = field(default_factory=dict)
+    machine: Machine = Machine()
+    # Which state folder it is: the same one under two names is one place.
+    state: t.Mapping[str, t.Any] = field(default_factory=dict)
     facts: t.Mapping[str, t.Any] = field(default_factory=dict)
+
+    def digest_of(self, group: str) -> str:
+        """What of this host a plan for `group` rests on when it takes no place there."""
+        return str((self.facts.get("digests") or {}).get(group) or EMPTY)
 
     @property
     def ucx_net_devices(self) -> str:
@@ -109,10 +166,13 @@ def parse_range(text: str, where: str) -> tuple[int, int]:
 
 
 def read_host(name: str, facts: t.Mapping[str, t.Any]) -> Host:
-    """One `pd_host`, as module host_facts returns it, into a Host."""
+    """One `pd_host`, as module host_facts returns it, into a Host. A label or a record in it that cannot be believed is a damage of that
+    member or group, and the rest is read all the same."""
     ports = facts.get("ports") or {}
     low, high = parse_range(ports.get("range") or DEFAULT_PORT_RANGE, f"pd_port_range of {name}")
     kv = facts.get("kv_interface") or {}
+    machine = facts.get("machine") or {}
+    damaged = [Damage(d["path"], d["why"], d.get("group"), d.get("member")) for d in facts.get("damaged") or ()]
     return Host(
         name=name,
         address=facts.get("address"),
@@ -124,42 +184,118 @@ def read_host(name: str, facts: t.Mapping[str, t.Any]) -> Host:
         port_low=low,
         port_high=high,
         used={int(u["port"]): dict(u) for u in ports.get("used") or ()},
-        members=[_member(name, m) for m in facts.get("members") or ()],
-        records=dict(facts.get("records") or {}),
+        members=_members(name, facts.get("members") or (), damaged),
+        records=_records(facts.get("records") or {}, damaged),
+        damaged=damaged,
+        holds=[
+            Hold(str(h["group"]), str(h["member"]), h.get("formation"), tuple(h.get("ports") or ()))
+            for h in facts.get("holds") or ()
+        ],
+        elsewhere=[
+            Elsewhere(
+                str(one["member"]),
+                str(one["state_dir"]),
+                tuple(str(g) for g in one.get("gpus") or ()),
+                tuple(one.get("ports") or ()),
+            )
+            for one in facts.get("elsewhere") or ()
+        ],
+        busy_gpus={str(one["gpu"]): f"{one.get('command') or 'a process'} (pid {one.get('pid')})" for one in facts.get("gpu_processes") or ()},
+        locks=_locks(facts),
+        machine=Machine(machine.get("id"), machine.get("boot"), machine.get("netns")),
+        state=facts.get("state") or {},
         facts=facts,
     )
 
 
-def _member(host: str, raw: t.Mapping[str, t.Any]) -> Member:
-    label = raw.get("label") or {}
-    return Member(
-        id=label["member"],
-        group=label["group"],
-        role=label["role"],
-        index=int(label["index"]),
-        host=host,
-        revision=label["revision"],
-        generation=int(label["generation"]),
-        state=raw.get("state") or "missing",
-        ready=bool(raw.get("ready")),
-        label=label,
-        live=raw,
-    )
+def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Damage]) -> list[Member]:
+    found = []
+    for one in raw:
+        told = one.get("label")
+        try:
+            label = labels.read(told, f"the label of {_text(told, 'member')}")
+        except DamagedError as exc:
+            damaged.append(Damage(exc.where, exc.why, _text(told, "group"), _text(told, "member")))
+            continue
+        found.append(
+            Member(
+                id=label.member,
+                group=label.group,
+                role=label.role,
+                index=label.index,
+                host=host,
+                revision=label.revision,
+                generation=label.generation,
+                formation=label.formation,
+                state=one.get("state") or "missing",
+                ready=bool(one.get("ready")),
+                ports=frozenset(label.ports),
+                gpus=label.gpus,
+                label=label.plain,
+                live=one,
+            )
+        )
+    return found
+
+
+def _records(raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> dict[str, Record]:
+    found = {}
+    for group, told in raw.items():
+        try:
+            found[str(group)] = record.read(told, f"the record of group {group}")
+        except DamagedError as exc:
+            damaged.append(Damage(exc.where, exc.why, str(group)))
+    return found
+
+
+def _locks(facts: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any]]:
+    """Locks by group; a version that kept them in the record told them there."""
+    old = {group: noted.get("lock") for group, noted in (facts.get("records") or {}).items() if isinstance(noted, t.Mapping)}
+    every = {**old, **(facts.get("locks") or {})}
+    return {group: lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
+
+
+def _text(raw: t.Any, key: str) -> str | None:
+    value = raw.get(key) if isinstance(raw, t.Mapping) else None
+    return value if isinstance(value, str) else None
 
 
 def digest(members: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """What a plan depends on that another run could have changed: the members of the host, of all groups, and what each holds.
 
     `members` are labels. Module `members` computes the same under the host's lock and refuses a plan that has gone stale."""
-    held = sorted(
-        (
+    return _hash(_held(members))
+
+
+def digest_of_group(
+    group: str, members: t.Iterable[t.Mapping[str, t.Any]], noted: t.Mapping[str, t.Any] | None
+) -> str:
+    """The same of one group: its members here, and which formation, serial and tombstones its record tells of. `members` are the labels of
+    all groups."""
+    record_ = noted or {}
+    about = [record_.get(key) for key in ("formation", "generation", "serial", "revision")]
+    graves = sorted(str(one.get("host")) for one in record_.get("tombstones") or ())
+    return _hash([_held(m for m in members if m["group"] == group), about, graves])
+
+
+def _held(members: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Any]:
+    return sorted(
+        [
             str(m["group"]),
             str(m["member"]),
             str(m["revision"]),
             int(m["generation"]),
+            str(m.get("formation") or ""),
             int(m.get("port") or 0),
             [str(g) for g in m.get("gpus") or ()],
-        )
+        ]
         for m in members
     )
-    return hashlib.sha256(json.dumps(held, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def _hash(value: t.Any) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+# The digest of a group of which a host has nothing.
+EMPTY = digest_of_group("", (), None)

@@ -10,7 +10,7 @@ import heapq
 import typing as t
 from dataclasses import dataclass, field
 
-from .observed import Host
+from .observed import Hold, Host
 
 
 @dataclass
@@ -35,9 +35,15 @@ class Room:
 
     @classmethod
     def of(
-        cls, host: Host, gone: t.Collection[str], reserved: t.Mapping[int, str], reserved_gpus: t.Collection[str]
+        cls,
+        host: Host,
+        gone: t.Collection[str],
+        reserved: t.Mapping[int, str],
+        reserved_gpus: t.Collection[str],
+        lifted: t.Callable[[Hold], bool] = lambda hold: False,
     ) -> Room:
-        """The room on `host`, as if the members named in `gone` had left. `reserved` are ports of groups planned in the same run."""
+        """The room on `host`, as if the members named in `gone` had left. `reserved` are ports of groups planned in the same run, and those
+        that nothing newer may have. `lifted` tells holds that are none for this plan."""
         taken = {
             port: _owner(use)
             for port, use in host.used.items()
@@ -48,7 +54,14 @@ class Room:
             if member.id not in gone:
                 taken.update((port, f"member {member.id}") for port in member.ports)
                 held.update(member.gpus)
+        for hold in host.holds:
+            if not lifted(hold):
+                taken.update((port, f"a router of {hold.group}, which may still name it (hold)") for port in hold.ports)
+        for one in host.elsewhere:
+            taken.update((port, f"member {one.member} of {one.state_dir}") for port in one.ports)
+            held.update(one.gpus)
         taken.update(reserved)
+        held.update(host.busy_gpus)
         return cls(host, taken, [str(g["id"]) for g in host.gpus if str(g["id"]) not in held])
 
     def free_ports(self) -> int:

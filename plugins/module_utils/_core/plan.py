@@ -4,102 +4,159 @@
 # This module util is PRIVATE to the collection.
 """The plan: spec and observed in, one value out. Check mode returns it, a run executes the same value; nothing later decides again.
 
-How it is made, one file a step: situation.py says what there is of the group, choice.py who stays, leaves and comes, seating.py where,
-preconditions.py what a host must have, rendering.py what each member is, router_step.py what the router does, steps.py in which order."""
+How it is made, one file a step: situation.py says what there is of the group, choice.py who stays, leaves and comes, formations.py of which
+formation that is, seating.py where, preconditions.py what a host must have, rendering.py what each member is, router_step.py what the router
+does, steps.py in which order."""
 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
-from . import checks_cache, checks_hardware, diff, reality, record
-from .choice import check_reach, decide, generation_of
+from . import checks_cache, checks_hardware, diff, formations, machines, reality, record
+from .choice import check_reach, decide
+from .engine import Engine
 from .finding import Findings
+from .formations import Formation, formation_of
 from .observed import Host, Member
 from .preconditions import check_hosts, check_pasted
 from .rendering import peers_of, render_members
 from .router_step import router_step
 from .seating import seat_members
-from .situation import EVERYWHERE, Action, Choice, Reach, Request, Situation
-from .steps import removal_steps, slices_of, steps_of
+from .situation import EVERYWHERE, Action, Choice, Reach, Request, Run, Situation
+from .steps import leaves, removal_steps, slice_of, slices_of, steps_of, tombstone_steps
+from .tombstone import Tombstone
 
 
 def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
-    situation = Situation.of(request.group.name, request.hosts, request.silent, request.lost)
+    situation = Situation.of(request.group.name, request.hosts, request.silent, request.gone)
+    machines.check(request.hosts, findings)
     check_reach(request.action, situation, request.silent, findings, request.reach)
     choice = decide(request, situation, findings)
-    generation = generation_of(situation, choice)
-    seats = seat_members(request, choice, findings)
+    formation = formation_of(request, situation, choice, findings)
+    seats = seat_members(request, choice, formation, findings)
     moved = reality.leave_out(request, choice, seats, findings)
     check_hosts(request, seats, {m.host for m in choice.keep}, findings)
-    members = render_members(request, choice, seats, generation, situation.record, findings)
+    members = render_members(request, choice, seats, formation, situation.record, findings)
     check_pasted(request, [m for m in members if m["revision"] == request.template.revision], findings)
     checks_hardware.check_members(members, request.hosts, request.template.engines, findings)
     checks_cache.check_members(members, request.template, findings)
-    return _assemble(request, situation, choice, members, generation, moved, findings)
+    return _assemble(request, situation, choice, members, formation, moved, findings)
 
 
-def removal(
-    name: str,
-    hosts: t.Mapping[str, Host],
-    silent: t.Collection[str],
-    lost: t.Collection[str],
-    findings: Findings,
-    reach: Reach = EVERYWHERE,
-) -> dict[str, t.Any]:
-    """The plan that takes a group down. It needs no spec: what runs, and the record, say all of it."""
-    situation = Situation.of(name, hosts, silent, lost)
-    check_reach("remove", situation, silent, findings, reach)
+@dataclass
+class Removal:
+    """Everything that the plan which takes a group down is made from; it needs no spec. The fields are those of a Request."""
+
+    name: str
+    hosts: t.Mapping[str, Host]
+    run: Run
+    silent: t.Collection[str] = ()
+    lost: t.Collection[str] = ()
+    away: t.Collection[str] = ()
+    fence: str = ""
+    forget: t.Collection[str] = ()
+    reach: Reach = EVERYWHERE
+
+
+def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
+    """The plan that takes a group down. What runs, and the record, say all of it. What a lost host had is not forgotten: the record of
+    the rest keeps its tombstone until it has been seen."""
+    name, hosts = request.name, request.hosts
+    situation = Situation.of(name, hosts, request.silent, {*request.lost, *request.away})
+    machines.check(hosts, findings)
+    check_reach("remove", situation, request.silent, findings, request.reach)
     noted = situation.record
-    mine = sorted({m.host for m in situation.members} | {n for n, host in hosts.items() if name in host.records})
-    steps = removal_steps(situation, mine)
-    router: dict[str, t.Any] = {
-        "member": None,
-        "starts": {},
-        "early": None,
-        "late": False,
-        "hold": False,
-        "peer_argv": [],
-        "first": None,
-        "peers": [],
-        "policy": (noted.get("router") or {}).get("policy"),
-        "dialect": None,
-        "gives_up": "",
-        "add": [],
-        "remove": [],
+    graves, raised = formations.tombstones(
+        situation, hosts, request.lost, request.away, request.forget, request.fence, request.run
+    )
+    formations.say_graves(name, graves, hosts, findings)
+    going = [*situation.members, *(s.member for s in situation.strays)]
+    mine = {m.host for m in going} | {n for n, host in hosts.items() if name in host.records}
+    watched = {p.host for p in situation.noted.members} if situation.noted else set()
+    watched |= {grave.host for grave in situation.tombstones}
+    hold = any(grave.router for grave in graves)
+    slices = {
+        host: {**slice_of(hosts[host], name, host in mine), "hold": hold}
+        for host in sorted(mine | {h for h in watched if h in hosts and h not in request.silent})
     }
+    for member in going:
+        leaves(slices[member.host], member)
+    steps = removal_steps(situation, sorted(mine)) + tombstone_steps(situation, graves, raised)
     plan: dict[str, t.Any] = {
         "group": name,
         "mode": noted.get("mode"),
         "runtime": noted.get("runtime"),
         "action": "remove",
+        "run": request.run.nonce,
         "revision": noted.get("revision"),
+        "formation": situation.formation,
         "generation": situation.generation,
         "pending": False,
         "moved": [],
         "desired": {},
         "readiness": "any_per_role",
         "members": [],
-        "router": {**router, "step": "none", "why": "the group is removed", "model": ""},
+        "router": {**_NO_ROUTER, "policy": (noted.get("router") or {}).get("policy")},
         "steps": steps,
         "endpoint": {"url": None, "served_model_name": None},
-        "hosts": {
-            host: {
-                "present": [],
-                "create": [],
-                "absent": [m.id for m in situation.members if m.host == host],
-                "observed": hosts[host].facts.get("digest"),
-            }
-            for host in mine
-        },
+        "hosts": slices,
         "proof": {},
         "unknown": [m["id"] for m in situation.unknown],
-        "hold": _hold(situation.members),
-        "record": noted,
+        "hold": _hold(going),
+        "fence": fence_of(situation, {*request.lost, *request.away}, graves),
+        "record": record.of_removal(name, noted, graves),
         "changed": bool(steps),
     }
     plan["diff"] = diff.of_plan(plan, noted, {})
     return plan
+
+
+_NO_ROUTER: dict[str, t.Any] = {
+    "member": None,
+    "starts": {},
+    "early": None,
+    "late": False,
+    "hold": False,
+    "peer_argv": [],
+    "first": None,
+    "peers": [],
+    "policy": None,
+    "dialect": None,
+    "gives_up": "",
+    "add": [],
+    "remove": [],
+    "spare": [],
+    "step": "none",
+    "why": "the group is removed",
+    "model": "",
+}
+
+
+def fence_of(
+    situation: Situation, gone: t.Collection[str], graves: t.Iterable[Tombstone]
+) -> list[dict[str, t.Any]]:
+    """Hosts that the fence command is run for: those stated to be gone of which the record knows members."""
+    before = {(g.host, g.formation) for g in situation.tombstones if g.fenced}
+    addresses = {}
+    for place in situation.noted.members if situation.noted else ():
+        if place.host in gone and place.url:
+            addresses.setdefault(place.host, _address(place.url))
+    return [
+        {
+            "host": grave.host,
+            "machine": grave.machine,
+            "address": addresses.get(grave.host),
+            "members": list(grave.members),
+        }
+        for grave in graves
+        if grave.host in gone and grave.fenced and (grave.host, grave.formation) not in before
+    ]
+
+
+def _address(url: str) -> str:
+    return url.partition("://")[2].rpartition(":")[0].strip("[]")
 
 
 def _assemble(
@@ -107,7 +164,7 @@ def _assemble(
     situation: Situation,
     choice: Choice,
     members: list[dict[str, t.Any]],
-    generation: int,
+    formation: Formation,
     moved: list[reality.Moved],
     findings: Findings,
 ) -> dict[str, t.Any]:
@@ -117,7 +174,7 @@ def _assemble(
         router["step"] == "replace" or not any(m.role == "router" for m in choice.keep)
     ):
         router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"], router["starts"])}
-    steps = steps_of(request, situation, choice, router, members)
+    steps = steps_of(request, situation, choice, router, members, formation)
     address = router["member"]["url"] if router["member"] else None
     endpoint = {"url": group.external_url or address, "served_model_name": router["model"]}
     if choice.pending:
@@ -127,8 +184,10 @@ def _assemble(
         "mode": template.mode.name,
         "runtime": group.runtime,
         "action": request.action,
+        "run": request.run.nonce,
         "revision": template.revision,
-        "generation": generation,
+        "formation": formation.id,
+        "generation": formation.generation,
         "pending": choice.pending or bool(moved),
         "moved": [one.line() for one in moved],
         "desired": choice.desired,
@@ -137,16 +196,21 @@ def _assemble(
         "router": router,
         "steps": steps,
         "endpoint": endpoint,
-        "hosts": slices_of(request, situation, choice, members, router),
+        "hosts": slices_of(request, situation, choice, members, router, formation),
         "proof": _proof(request),
         "kv_cache": template.cache_block,
         "unknown": [m["id"] for m in situation.unknown],
         "hold": _hold(m for m, _why in [*choice.leave, *((m, "") for m in choice.replace)]),
+        "fence": fence_of(situation, request.gone, formation.graves),
+        "upstream": _upstream(choice, template.engines),
     }
     if choice.pending:
         # Nothing comes, and what goes, waits or is proved is as it was started.
         plan |= {key: situation.record[key] for key in ("mode", "runtime", "proof") if situation.record.get(key)}
-    plan["record"] = record.of_plan(plan, group, template, situation.record)
+    formations.assert_one(plan, choice, {m.id for m in situation.adopt})
+    ids = {h: request.hosts[h].machine.id for h in {m["parts"][0]["host"] for m in members}}
+    identity = formations.to_record(formation, situation, ids, request.run)
+    plan["record"] = record.of_plan(plan, group, template, situation.record, identity)
     # Waiting for a member that comes up by itself is work, and changes nothing.
     plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
     plan["diff"] = diff.of_plan(plan, situation.record, template.masked())
@@ -157,6 +221,23 @@ def _hold(going: t.Iterable[Member]) -> float:
     """For how many seconds at most members of this plan drain and stop: the lock must live longer on hosts that have nothing to do then."""
     stops = [m.label.get("stop") or {} for m in going]
     return max((float(s.get("drain") or 0) + float(s.get("grace") or 0) for s in stops), default=0.0)
+
+
+def _upstream(choice: Choice, engines: t.Mapping[str, Engine]) -> list[dict[str, t.Any]]:
+    """The prefills that may still hand requests to a decode which leaves: their running requests are waited for, too."""
+    engine = engines.get("prefill")
+    if engine is None or not any(m.role == "decode" for m, _why in choice.leave):
+        return []
+    return [
+        {
+            "url": m.label.get("url"),
+            "metrics": engine.metrics_path,
+            "busy": list(engine.busy_metrics),
+            "done": list(getattr(engine, "done_metrics", ())),
+        }
+        for m in choice.keep
+        if m.role == "prefill" and m.ready and m.label.get("url")
+    ]
 
 
 def _proof(request: Request) -> dict[str, t.Any]:
@@ -196,4 +277,4 @@ def summary(plan: t.Mapping[str, t.Any]) -> str:
     return f"plan for {plan['group']} ({plan['action']}{revision}): {done}{pending}"
 
 
-__all__ = ["Action", "Choice", "Reach", "Request", "Situation", "make", "peers_of", "removal", "summary"]
+__all__ = ["Action", "Choice", "Reach", "Removal", "Request", "Run", "Situation", "make", "peers_of", "removal", "summary"]

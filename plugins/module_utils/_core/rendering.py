@@ -14,6 +14,8 @@ from . import placeholders
 from .cache_service import Instance, instance_for, instances
 from .errors import PdError
 from .finding import Findings
+from .formations import Formation
+from .label import SCHEMA
 from .member import build, cache_values, member_id, seat_of, url_of
 from .observed import Host
 from .placement import Seat
@@ -30,7 +32,7 @@ def render_members(
     request: Request,
     choice: Choice,
     seats: t.Mapping[str, Seat],
-    generation: int,
+    formation: Formation,
     record: t.Mapping[str, t.Any],
     findings: Findings,
 ) -> list[dict[str, t.Any]]:
@@ -64,7 +66,7 @@ def render_members(
         values = {**shared, **values}
         try:
             out.append(
-                build(request.group, request.template, compiled, engine, host, seat, index, generation, values, cache)
+                build(request.group, request.template, compiled, engine, host, seat, index, formation, values, cache)
             )
         except PdError as exc:
             if host.kv_error:
@@ -78,7 +80,7 @@ def render_members(
                 host.name,
             )
     _add_peers(request, out, {m.id for m in older.values()})
-    _keep_label(choice, out)
+    _keep_label(choice, out, formation)
     return out
 
 
@@ -143,15 +145,16 @@ def _add_peers(request: Request, members: list[dict[str, t.Any]], older: t.Colle
             argv += [placeholders.fill(token, values) for token in membership.peers.get(peer["role"], ())]
 
 
-def _keep_label(choice: Choice, members: list[dict[str, t.Any]]) -> None:
+def _keep_label(choice: Choice, members: list[dict[str, t.Any]], formation: Formation) -> None:
     """A member that stays keeps what it was started as: its revision, its label, and the addresses that it serves at, whatever its host has
-    by now."""
+    by now. One that an earlier version started is taken over: its label gets the formation."""
     kept = {m.id: m for m in choice.keep}
     for member in members:
         running = kept.get(member["id"])
         if running:
             member["revision"] = running.revision
-            member["parts"][0]["labels"] = dict(running.label)
+            taken_over = {"schema": SCHEMA, "formation": formation.id, "adopted": True} if running.formation is None else {}
+            member["parts"][0]["labels"] = {**running.label, **taken_over}
             addresses = ("address", "url") if member["role"] == "router" else ("address", "kv_address", "url")
             member |= {key: running.label[key] for key in addresses if running.label.get(key)}
             member["probe"]["url"] = member["url"]

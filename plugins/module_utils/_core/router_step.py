@@ -42,6 +42,8 @@ def router_step(
         "gives_up": template.membership.gives_up if template.membership else "",
         "add": [],
         "remove": [],
+        # Members on hosts that do not answer now: they may serve, and stay registered.
+        "spare": sorted(situation.unknown_urls),
         "model": served_name(request, situation, choice),
         "starts": {m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
         "early": None,
@@ -57,7 +59,7 @@ def router_step(
     if policy == "dynamic":
         for mark in forgot_peers(situation) if kept is not None else ():
             findings.warning("router-forgot-peers", f"{mark['why']}.", "", ["router"])
-        return base | _dynamic(peers, kept, situation)
+        return base | _dynamic(peers, kept, situation, choice)
     tail = [] if choice.pending and kept is not None else _peer_argv(request, router, peers)
     base |= {"peer_argv": tail} | _restart(base, kept, situation, choice, findings)
     _say_outage(request, kept, choice, base, findings)
@@ -74,7 +76,8 @@ def _leaving(request: Request, choice: Choice) -> list[str]:
     """Engines that run and go while the others stay."""
     if request.action == "restart":
         return []
-    return [m.id for m, _why in choice.leave if m.role in ENGINE_ROLES and m.alive]
+    strays = {id(m) for m in choice.strays}
+    return [m.id for m, _why in choice.leave if m.role in ENGINE_ROLES and m.alive and id(m) not in strays]
 
 
 def _manual(request: Request, choice: Choice, peers: list[dict[str, t.Any]], findings: Findings) -> dict[str, t.Any]:
@@ -127,10 +130,15 @@ def _say_outage(
     )
 
 
-def _dynamic(peers: list[dict[str, t.Any]], kept: Member | None, situation: Situation) -> dict[str, t.Any]:
+def _dynamic(
+    peers: list[dict[str, t.Any]], kept: Member | None, situation: Situation, choice: Choice
+) -> dict[str, t.Any]:
     registered = kept.live.get("registered") if kept is not None else []
     wanted = {p["url"]: p for p in peers}
     have = {r["url"] for r in registered or ()}
+    if registered is None:
+        # What it may have of those that leave is taken out before they stop, whether it can be read now or not.
+        have |= {str(m.label["url"]) for m, _why in choice.leave if m.role in ENGINE_ROLES and m.label.get("url")}
     found: dict[str, t.Any] = {
         "step": "register",
         "add": [p for url, p in wanted.items() if url not in have],
@@ -212,6 +220,32 @@ def _peer_argv(request: Request, router: t.Mapping[str, t.Any], peers: t.Sequenc
 
 
 # -- what the phase makes of it ----------------------------------------------------------------------------------------------------
+
+
+def at_phase(
+    plan: t.Mapping[str, t.Any],
+    part: dict[str, t.Any],
+    ready: t.Collection[str],
+    starts: t.Mapping[str, t.Mapping[str, t.Any]],
+    early: bool,
+    check: bool,
+) -> str:
+    """Fit the router's slice `part` to what is known by now: which peers are ready, and so whether a router that has them on its command line
+    is replaced, and with which. Returns why it is not, when that has been decided only now."""
+    router, here = plan["router"], next(iter(part["hosts"].values()))
+    name = router["member"]["id"]
+    if router["policy"] != "restart" or name not in here["create"]:
+        return ""
+    if not early and not router["late"]:
+        here["create"] = [one for one in here["create"] if one != name]
+        return ""
+    if check:
+        return ""
+    held = "" if early else held_back(plan, ready)
+    if not held:
+        made = with_peers(plan, ready, starts)
+        part["members"] = [made if m["id"] == name else m for m in part["members"]]
+    return held
 
 
 def held_back(plan: t.Mapping[str, t.Any], ready: t.Collection[str]) -> str:

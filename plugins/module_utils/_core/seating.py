@@ -10,21 +10,17 @@ from __future__ import annotations
 import typing as t
 
 from .finding import Findings
+from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
 from .placement import Placer, Room, Seat, reserved_on
 from .situation import Choice, Request
 from .spec import MAX_PORT, ROLES
 
 
-def seat_members(request: Request, choice: Choice, findings: Findings) -> dict[str, Seat]:
+def seat_members(request: Request, choice: Choice, formation: Formation, findings: Findings) -> dict[str, Seat]:
     """A seat for every member that comes, by member id."""
     group, template = request.group, request.template
-    leaving = [*(m for m, _why in choice.leave), *choice.replace]
-    rooms = {
-        name: Room.of(host, {m.id for m in leaving if m.host == name}, *reserved_on(request.reserved, group.name, name))
-        for name, host in request.hosts.items()
-        if name not in request.silent
-    }
+    rooms = _rooms(request, choice, formation)
     holders = _hold_router_port(request, choice, rooms)
     short: dict[str, int] = {}
     seats: dict[str, Seat] = {}
@@ -49,8 +45,26 @@ def seat_members(request: Request, choice: Choice, findings: Findings) -> dict[s
     for name in ROLES:
         wanted = [index for role_, index, _why in choice.create if role_ == name]
         if wanted:
-            _seat_role(request, name, wanted, rooms, seats, holders, short, findings)
+            _seat_role(request, choice, name, wanted, rooms, seats, holders, short, findings)
     return seats
+
+
+def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, Room]:
+    """What is free on each host once those that leave have left."""
+    name = request.group.name
+    leaving = [*(m for m, _why in choice.leave), *choice.replace]
+    kept = addresses_kept(formation.graves, formation.id)
+    # Nothing of the group runs then that could still name a port.
+    moot = formation.made and not formation.router_lost
+    rooms = {}
+    for host in request.hosts.values():
+        if host.name in request.silent:
+            continue
+        gone = {m.id for m in leaving if m.host == host.name}
+        ports, gpus = reserved_on(request.reserved, name, host.name)
+        ports = {**kept.get(host.name, {}), **ports}
+        rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name)
+    return rooms
 
 
 def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Room]) -> dict[str, str]:
@@ -70,6 +84,7 @@ def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Ro
 
 def _seat_role(
     request: Request,
+    choice: Choice,
     role: str,
     wanted: list[int],
     rooms: dict[str, Room],
@@ -97,7 +112,8 @@ def _seat_role(
         name = member_id(request.group.name, role, index)
         seat = placer.seat(name, template.bands, template.gpus, port)
         if seat is None:
-            _no_room(request, role, number, len(wanted), rooms, short, findings)
+            serving = number > 0 or any(m.role == role for m in choice.keep)
+            _no_room(request, role, number, len(wanted), rooms, short, serving, findings)
             return
         seats[name] = seat
         if port is not None:
@@ -111,6 +127,7 @@ def _no_room(
     wanted: int,
     rooms: dict[str, Room],
     short: dict[str, int],
+    serving: bool,
     findings: Findings,
 ) -> None:
     """Say what does not fit, with the arithmetic of each host. `short` adds up what the roles before lack on each."""
@@ -127,10 +144,14 @@ def _no_room(
     if here and all(len(room.free_gpus) >= template.gpus for room in here):
         _too_narrow(role, message, demand * -(-(wanted - fit) // len(here)), here, short, findings)
     elif not any(f.code == "host-unreachable" for f in findings.errors):
-        findings.error(
+        # What is left of a group goes on serving without what a lost host had.
+        goes_on = bool(request.gone) and request.action == "deploy" and serving
+        say = findings.warning if goes_on else findings.error
+        say(
             "does-not-fit",
             message,
-            "Add hosts to the pattern, ask for fewer replicas, or free GPUs (status shows who holds them).",
+            "Add hosts to the pattern, free GPUs (status shows who holds them), or ask for fewer replicas"
+            + (f": inferops.pd.scale -e pd_group={request.group.name} -e pd_{role}=N." if request.action != "restart" else "."),
             [role],
         )
 

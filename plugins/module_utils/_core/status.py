@@ -25,9 +25,11 @@ def of_group(
     silent: t.Collection[str],
     findings: t.Sequence[Finding] = (),
     reach: Reach = EVERYWHERE,
+    away: t.Collection[str] = (),
 ) -> dict[str, t.Any]:
-    """Everything that is to be said of a group. `group` is None for one that runs but is in no inventory any more."""
-    situation = Situation.of(name, hosts, silent, ())
+    """Everything that is to be said of a group. `group` is None for one that runs but is in no inventory any more; `away` are hosts out of
+    service."""
+    situation = Situation.of(name, hosts, silent, away)
     noted = situation.record
     desired = dict(noted.get("desired") or {})
     if group is not None:
@@ -54,6 +56,7 @@ def of_group(
         "state": state,
         "message": message,
         "generation": situation.generation,
+        "formation": situation.formation,
         "revision": noted.get("revision"),
         "spec_revision": template.revision if template else None,
         "pending": pending,
@@ -64,8 +67,10 @@ def of_group(
         "router": _router(situation),
         "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
         "members": [_member(m) for m in _ordered(situation.members)] + [_unknown(m, reach) for m in situation.unknown],
+        "strays": [{**_member(s.member), "state": "stray", "ready": False, "why": s.why} for s in situation.strays],
+        "tombstones": [grave.to_plain() for grave in situation.tombstones],
         "in_inventory": group is not None,
-        "lock": noted.get("lock"),
+        "lock": next((host.locks[name] for host in hosts.values() if name in host.locks), None),
     }
 
 
@@ -204,7 +209,7 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
     if status["lock"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
         lines.append(f"  ! locked by {status['lock'].get('who')} since {since}")
-    return lines + _rows(status["members"])
+    return lines + _rows([*status["members"], *status.get("strays", ())])
 
 
 def _rows(members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import typing as t
 
+from .formations import Formation
 from .member import member_id
-from .observed import Member
+from .observed import Host, Member
 from .situation import Choice, Request, Situation
+from .tombstone import Tombstone
 
 Step = dict[str, t.Any]
 
@@ -34,12 +36,14 @@ def deregister() -> Step:
 
 
 def removal_steps(situation: Situation, hosts: t.Collection[str]) -> list[Step]:
-    """Out of service, the router, every engine, and then the record on `hosts`."""
+    """Out of service, the router, every engine, and then the record on `hosts`. A stray goes with the rest."""
     registered = (situation.record.get("endpoint") or {}).get("registered")
     steps = [deregister()] if registered else []
-    for member in sorted(situation.members, key=lambda m: (m.role != "router", m.host, m.id)):
+    going = [(m, "the group is removed") for m in situation.members]
+    going += [(s.member, f"the group is removed; it is a stray: {s.why}") for s in situation.strays]
+    for member, why in sorted(going, key=lambda one: (one[0].role != "router", one[0].host, one[0].id)):
         phase = "router_stop" if member.role == "router" else "stop"
-        steps.append(step(phase, "remove", "the group is removed", member.id, member.host))
+        steps.append(step(phase, "remove", why, member.id, member.host))
     if hosts:
         steps.append(step("endpoint", "remove", "the record on every host of the group"))
     return steps
@@ -51,10 +55,12 @@ def steps_of(
     choice: Choice,
     router: t.Mapping[str, t.Any],
     members: list[dict[str, t.Any]],
+    formation: Formation,
 ) -> list[Step]:
     """What a run does, in order. Phases are barriers across hosts."""
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
-    steps += _start(request, choice, members) + _router(choice, router)
+    steps += _adopt(situation, choice) + _start(request, choice, members) + _router(choice, router)
+    steps += tombstone_steps(situation, formation.graves, formation.raised)
     if any(s["do"] != "wait" for s in steps):
         steps.append(step("endpoint", "write", "the record on every host of the group"))
     elif router["member"] is not None and not (situation.record.get("endpoint") or {}).get("registered"):
@@ -103,6 +109,21 @@ def _start(request: Request, choice: Choice, members: list[dict[str, t.Any]]) ->
     return steps + waits(choice.keep)
 
 
+def _adopt(situation: Situation, choice: Choice) -> list[Step]:
+    why = "an earlier version started it: it gets the group's formation, and runs on"
+    return [step("start", "adopt", why, m.id, m.host) for m in situation.adopt if any(m is kept for kept in choice.keep)]
+
+
+def tombstone_steps(
+    situation: Situation, graves: t.Iterable[Tombstone], raised: t.Mapping[str, str]
+) -> list[Step]:
+    """What the record gets to know, or forgets, of hosts that are lost."""
+    before = {(g.host, g.formation) for g in situation.tombstones}
+    new = [g for g in graves if (g.host, g.formation) not in before]
+    steps = [step("endpoint", "bury", f"a tombstone: {g.told()}", None, g.host) for g in new]
+    return steps + [step("endpoint", "clear", f"its tombstone ends: {why}", None, host) for host, why in sorted(raised.items())]
+
+
 def _down(member: Member) -> str:
     return f"it is down: {member.live.get('why') or member.state}"
 
@@ -133,22 +154,67 @@ def slices_of(
     choice: Choice,
     members: list[dict[str, t.Any]],
     router: t.Mapping[str, t.Any],
+    formation: Formation,
 ) -> dict[str, dict[str, t.Any]]:
-    """Each host's slice: who must be there, who must not, who is to be started, and what the plan took for granted."""
-    names = {m["parts"][0]["host"] for m in members} | {m.host for m in (*situation.members, *situation.strays)}
-    names |= {name for name, host in request.hosts.items() if request.group.name in host.records}
-    create = {m.id for m in choice.replace} | {
-        member_id(request.group.name, role, index) for role, index, _why in choice.create
-    }
-    slices: dict[str, dict[str, t.Any]] = {
-        name: {"present": [], "absent": [], "create": [], "observed": request.hosts[name].facts.get("digest")}
-        for name in sorted(names)
+    """Each host's slice: who must be there, who must not, who is to be started, and what the plan took for granted. Every host that the
+    plan rests on has one: of the patterns, of the record, of tombstones. One without a part of the group is locked, and nothing else."""
+    name = request.group.name
+    parts = {m["parts"][0]["host"] for m in members} | {m.host for m in situation.members}
+    parts |= {s.member.host for s in situation.strays} | {h for h, host in request.hosts.items() if name in host.records}
+    watched = {host for names in request.patterns.values() for host in names}
+    watched |= {p.host for p in situation.noted.members} if situation.noted else set()
+    watched |= {grave.host for grave in situation.tombstones}
+    create = {m.id for m in choice.replace} | {member_id(name, role, index) for role, index, _why in choice.create}
+    slices = {
+        host: slice_of(request.hosts[host], name, host in parts)
+        for host in sorted(parts | {h for h in watched if h in request.hosts and h not in request.silent})
     }
     for member in members:
         mine = slices[member["parts"][0]["host"]]
         mine["present"].append(member["id"])
         if member["id"] in create or (member["role"] == "router" and router["step"] == "replace"):
             mine["create"].append(member["id"])
+            # Only where places are taken does it matter what other groups do.
+            mine["observed"]["host"] = request.hosts[member["parts"][0]["host"]].facts.get("digest")
     for member_, _why in choice.leave:
-        slices[member_.host]["absent"].append(member_.id)
+        leaves(slices[member_.host], member_)
+    for member_ in situation.adopt:
+        if any(member_ is kept for kept in choice.keep):
+            slices[member_.host]["adopt"].append(member_.id)
+    holds = holds_ports(router, situation, formation)
+    for mine in slices.values():
+        mine["hold"] = holds
     return slices
+
+
+def leaves(mine: dict[str, t.Any], member: Member) -> None:
+    """Have a member leave its host, whatever runtime started it."""
+    mine["absent"].append(member.id)
+    runtime = str(member.label.get("runtime") or "")
+    if runtime and runtime not in mine["runtimes"]:
+        mine["runtimes"].append(runtime)
+
+
+def slice_of(host: Host, group: str, part: bool) -> dict[str, t.Any]:
+    """A host's slice with nothing to do. `part` is whether the host has anything of the group, now or after the run; `hold` whether the ports
+    of members that go stay held; `runtimes` are those that members which go were started by."""
+    return {
+        "part": part,
+        "present": [],
+        "absent": [],
+        "create": [],
+        "adopt": [],
+        "runtimes": [],
+        "hold": False,
+        "observed": {"group": host.digest_of(group), "host": None},
+    }
+
+
+def holds_ports(router: t.Mapping[str, t.Any], situation: Situation, formation: Formation) -> bool:
+    """Whether a router may still name the members that this plan stops: then nobody gets their ports before it was read back without
+    them. One that forgets them over its API has done so before they stop."""
+    if formation.router_lost or any(m["role"] == "router" for m in situation.unknown):
+        return True
+    if formation.made:
+        return False
+    return bool(router["policy"] != "dynamic" and router["early"] is None)

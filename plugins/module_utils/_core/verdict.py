@@ -14,7 +14,7 @@ from .spec import ENGINE_ROLES
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, t.Sequence[Result]]
-PHASES = ("start", "router_stop", "stop", "final")
+PHASES = ("prepare", "lock", "start", "router_stop", "stop", "final")
 _LONGEST = 600
 
 
@@ -30,6 +30,9 @@ class Verdict:
     failed: dict[str, dict[str, t.Any]] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)
+    # What the process that listens for a member carries; and whether the endpoint is registered: yes, no, or keep what was said.
+    formations: dict[str, str | None] = field(default_factory=dict)
+    registered: str = "no"
     msg: str = ""
 
     def to_plain(self) -> dict[str, t.Any]:
@@ -41,6 +44,8 @@ class Verdict:
             "failed_members": self.failed,
             "unreachable_hosts": self.unreachable,
             "problems": self.problems,
+            "formations": self.formations,
+            "registered": self.registered,
             "msg": self.msg,
         }
 
@@ -50,12 +55,17 @@ def reach(plan: Result, results: Results, phase: str, readiness: str | None = No
     at all did not answer. `stops`: the caller stops again what the run started when the verdict is bad (pd_on_failure: stop)."""
     if phase in ("stop", "router_stop"):
         return stopped(plan, results, phase)
+    if phase == "lock":
+        return locked(plan, results)
+    if phase == "prepare":
+        return prepared(plan, results)
     readiness = readiness or str(plan.get("readiness") or "any_per_role")
     verdict = _engines(plan, results, readiness)
     verdict.phase = phase
     if phase == "final":
         verdict.good = verdict.good and not verdict.problems
         verdict.complete = verdict.complete and not verdict.problems
+    verdict.registered = _registration(plan, verdict)
     verdict.msg = _message(plan, results, verdict, readiness, stops)
     return verdict
 
@@ -80,18 +90,24 @@ def out_of_reach(results: Results, host: str) -> bool:
     return not said or any(r.get("unreachable") for r in said)
 
 
+def parts(plan: Result) -> dict[str, t.Any]:
+    """The slices of hosts that have something of the group: the others are locked, and nothing is asked of them."""
+    return {host: here for host, here in plan["hosts"].items() if here.get("part", True)}
+
+
 def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     verdict = Verdict("start", ready={role: [] for role in ENGINE_ROLES})
     wanted = [m for m in plan["members"] if m["role"] != "router"]
     for member in wanted:
         why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
+        why = why or _other_formation(plan, member, results, verdict)
         if why is None:
             verdict.ready[member["role"]].append(member["id"])
         else:
             verdict.failed[member["id"]] = why
     for name in plan.get("unknown") or ():
         verdict.failed.setdefault(name, told(None, "its host does not answer: it may run, or not", outcome="unknown"))
-    verdict.unreachable = sorted(host for host in plan["hosts"] if out_of_reach(results, host))
+    verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
     for host in plan["hosts"]:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
         if said:
@@ -102,6 +118,82 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     each = all(verdict.ready[role] for role in ENGINE_ROLES)
     verdict.complete = each and not verdict.failed and not verdict.unreachable and not refused
     verdict.good = (verdict.complete if readiness == "all" else each) and not refused
+    return verdict
+
+
+def _other_formation(
+    plan: Result, member: Result, results: Results, verdict: Verdict
+) -> dict[str, t.Any] | None:
+    """What answers at a member's port must be of the plan's formation: its process carries it, and was read on its own host."""
+    host = member["parts"][0]["host"]
+    seen = _seen(member["id"], results[host]) or {}
+    carried, wanted = seen.get("formation"), plan.get("formation")
+    verdict.formations[member["id"]] = carried
+    if not wanted or not carried or carried == wanted:
+        return None
+    return told(
+        host,
+        f"what listens on its port is of another formation ({carried[:8]}; the group's is {wanted[:8]})",
+        outcome="failed",
+    )
+
+
+def _registration(plan: Result, verdict: Verdict) -> str:
+    """Whether the endpoint may be registered. What nobody could see changes nothing that was said of it before."""
+    if verdict.good:
+        return "yes"
+    outcomes = [found["outcome"] for found in verdict.failed.values()]
+    unseen = bool(outcomes) and all(outcome in ("unknown", "unreachable") for outcome in outcomes)
+    return "keep" if unseen and plan.get("unknown") and not verdict.problems else "no"
+
+
+# -- before anything changes ---------------------------------------------------------------------------------------------------------
+
+
+def locked(plan: Result, results: Results) -> Verdict:
+    """Whether every host that the plan rests on has given its lock, and found the plan up to date. Where one has not, nothing changes."""
+    verdict = Verdict("lock")
+    verdict.unreachable = sorted(host for host in plan["hosts"] if out_of_reach(results, host))
+    for host in plan["hosts"]:
+        said = [reason(r) for r in results.get(host) or () if refusal(r)]
+        if said:
+            verdict.problems[host] = said
+    verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
+    if verdict.good:
+        verdict.msg = f"Group {plan['group']}: {len(plan['hosts'])} hosts are locked."
+        return verdict
+    silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
+    lines = [f"Group {plan['group']}: nothing was changed on any host.", *list_problems(verdict), *silent]
+    verdict.msg = "\n".join([*lines, "Run the same playbook again: it makes a new plan."])
+    return verdict
+
+
+def prepared(plan: Result, results: Results) -> Verdict:
+    """Whether a tag is one image wherever it is to run, and the one that runs already. Where it is not, nothing has stopped yet."""
+    verdict = Verdict("prepare")
+    engines = [m for m in plan["members"] if m["role"] != "router"]
+    found: dict[str, dict[str, list[str]]] = {}
+    for member in engines:
+        part = member["parts"][0]
+        host = part["host"]
+        fresh = member["id"] in plan["hosts"][host]["create"]
+        said = next((r["images"] for r in results.get(host) or () if r.get("images")), {}) if fresh else {}
+        image = said.get(part["image"]) or {} if fresh else part["labels"].get("image") or {}
+        which = image.get("digest") or image.get("id")
+        if which:
+            found.setdefault(str(part["image"]), {}).setdefault(str(which), []).append(host)
+    for host, results_ in results.items():
+        said_ = [reason(r) for r in results_ if refusal(r)]
+        if said_:
+            verdict.problems[host] = said_
+    for image, ids in found.items():
+        if len(ids) > 1:
+            where = "; ".join(f"{which[:19]} on {', '.join(sorted(set(hosts)))}" for which, hosts in sorted(ids.items()))
+            verdict.problems[image] = [
+                f"it is {len(ids)} images: {where}. Write its digest in the spec, or have one of them on all (pull: always)."
+            ]
+    verdict.good = verdict.complete = not verdict.problems
+    verdict.msg = f"Group {plan['group']}: nothing was stopped and nothing was started.\n" + "\n".join(list_problems(verdict))
     return verdict
 
 
@@ -167,7 +259,7 @@ def stopped(
     """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
     cannot be told anything of, no engine may stop either. `what` and `variable` are the words for what the plan is of."""
     verdict = Verdict(phase)
-    for host, part in plan["hosts"].items():
+    for host, part in parts(plan).items():
         every = part.get("absent") or ()
         said = results.get(host)
         if out_of_reach(results, host):
@@ -184,7 +276,7 @@ def stopped(
                 verdict.problems.setdefault(host, []).append(reason(result))
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     if verdict.good:
-        count = sum(len(part.get("absent") or ()) for part in plan["hosts"].values())
+        count = sum(len(part.get("absent") or ()) for part in parts(plan).values())
         seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
         verdict.msg = f"{what} {plan['group']}: {seen}."
         return verdict

@@ -9,24 +9,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import threading
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .. import _runtimes
 from .._core import observed, record
+from .._core.checked import DamagedError
 from .._core.errors import PdError
+from .._core.label import SCHEMA
 from .._probes import ports
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Live, Prepares, Runtime
-from .._runtimes.state import State
+from .._runtimes.store import Store
 from . import lock
 from .drain import drain
 
-PHASES = ("prepare", "lock", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 DEFAULT_GRACE = 30.0
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
@@ -35,35 +35,52 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 
 @dataclass
 class Order:
-    """What is to be done: the host's slice of the plan, and the phase."""
+    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it is;
+    `lift` whether the router is seen to name nobody that is gone."""
 
     plan: t.Mapping[str, t.Any]
     phase: str
     holder: t.Mapping[str, t.Any]
     secrets: t.Mapping[str, t.Mapping[str, str]] = field(default_factory=dict)
     break_lock: bool = False
-    registered: bool = False
+    registered: bool | None = False
     state: str = "partial"
+    lift: bool = False
     check: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """What work asks of its host beside store and runtimes. A test has a world of its own."""
+
+    now: t.Callable[[], float] = time.time
+    busy: t.Callable[[t.Collection[int]], t.Mapping[int, str]] = ports.busy
+    drain: t.Callable[..., str] = drain
 
 
 class Work:
     """One phase on this host. `runtime` makes members; `others` are those that members of the group run under since before its spec named
     another one: what they run must be seen, and be stopped, all the same."""
 
-    def __init__(self, order: Order, state: State, runtime: Runtime, others: t.Sequence[Runtime] = ()) -> None:
-        self.order, self.state, self.runtime = order, state, runtime
+    def __init__(
+        self, order: Order, store: Store, runtime: Runtime, others: t.Sequence[Runtime] = (), world: World | None = None
+    ) -> None:
+        self.order, self.store, self.runtime = order, store, runtime
+        self.world = world or World()
         self.runtimes = {one.name: one for one in (*others, runtime)}
         self.plan = order.plan
         self.group: str = self.plan["group"]
+        self.formation: str | None = self.plan.get("formation")
         self.host, self.part = next(iter(self.plan["hosts"].items()))
         self.before = self._mine()
         self.created: list[str] = []
         self.removed: list[str] = []
+        self.adopted: list[str] = []
         self.failed: dict[str, str] = {}
         self.drained: dict[str, str] = {}
         self.warnings: list[str] = []
         self.logs: dict[str, str] = {}
+        self.images: dict[str, t.Any] = {}
         self.lock: dict[str, t.Any] | None = None
         self.record_changed = False
 
@@ -77,28 +94,40 @@ class Work:
 
     def run(self) -> dict[str, t.Any]:
         """Do it. Members that fail are told in the result; what stops the phase as a whole is a PdError."""
-        before = self._snapshot(self.state.record(self.group), self.before)
-        getattr(self, "_" + self.order.phase)()
+        before = self._snapshot(self._record(), self.before)
+        phases: dict[str, t.Callable[[], None]] = {
+            "prepare": self._prepare,
+            "lock": self._begin,
+            "unlock": self._unlock,
+            "router_stop": self._router_stop,
+            "stop": self._stop,
+            "start": self._start,
+            "router": self._router,
+            "endpoint": self._endpoint,
+            "forget": self._forget,
+        }
+        phases[self.order.phase]()
         # What a check run would leave is told from what it would have done.
         gone = set(self.removed) - set(self.created)
         after = {k: v for k, v in self.before.items() if k not in gone} if self.order.check else self._mine()
-        rec = self.state.record(self.group)
         return {
-            "changed": bool(self.created or self.removed or self.record_changed),
+            "changed": bool(self.created or self.removed or self.adopted or self.record_changed),
             "phase": self.order.phase,
             "created": self.created,
             "removed": self.removed,
+            "adopted": self.adopted,
             "kept": sorted(set(after) - set(self.created)),
             "failed_members": self.failed,
             "drained": self.drained,
-            "logs": {name: path for name, path in self.logs.items() if os.path.exists(path)},
+            "logs": self.logs,
+            "images": self.images,
             "warnings": self.warnings,
             "lock": self.lock,
             "diff": {
                 "before_header": f"{self.group} on {self.host}",
                 "after_header": f"{self.group} on {self.host}, after {self.order.phase}",
                 "before": before,
-                "after": self._expected(rec, after),
+                "after": self._expected(self._record(), after),
             },
         }
 
@@ -106,111 +135,153 @@ class Work:
 
     def _prepare(self) -> None:
         """What takes long, or may not work at all, before anything stops: a run that ends here has changed nothing that serves."""
-        if not self.order.check:
+        if not self.order.check and isinstance(self.runtime, Prepares):
             wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
-            self.warnings += self.runtime.prepare(wanted) if isinstance(self.runtime, Prepares) else []
+            self.warnings += self.runtime.prepare(wanted)
+            self.images = self.runtime.images(sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")}))
 
-    def _lock(self) -> None:
-        """The group's lock and nothing else: of a run that is refused here, nothing has been done anywhere."""
-        self._begin(changing=True)
+    def _unlock(self) -> None:
+        if not self.order.check:
+            lock.release(self.store, self.group, self.order.holder)
 
     def _router_stop(self) -> None:
-        self._begin(changing=True)
+        self._begin()
         self._deregister()
         self._remove(
             [i for i in self.part["absent"] if i in self.before and self.before[i]["label"]["role"] == "router"]
         )
 
     def _stop(self) -> None:
-        self._begin(changing=True)
+        self._begin()
         draining = self.plan["action"] in ("scale", "deploy")
-        if draining and not self.order.check:
-            self._mark_draining()
+        if not self.order.check:
+            self._hold_ports()
+            if draining:
+                self._mark_draining()
         self._remove(list(self.part["absent"]), draining)
         if not self.part["create"] and not self.order.check:
             self._sweep()
 
     def _start(self) -> None:
-        self._begin(changing=True)
-        self._create(
-            [m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] != "router"], forming=True
-        )
+        self._begin()
+        self._assert_one_formation()
+        with self._locked():
+            # First what is to be, then what is: whoever comes after a run that dies here finds the places in the record.
+            self._write_forming()
+            self._adopt()
+        self._create([m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] != "router"])
 
     def _router(self) -> None:
-        self._begin(changing=False)
+        self._begin()
+        self._assert_one_formation()
         self._create([m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] == "router"])
+        if not self.order.check:
+            # Registration comes next, and is a change like any other.
+            with self._locked():
+                lock.check(self.store, self.group, self.order.holder)
 
     def _endpoint(self) -> None:
-        with self._locked():
-            now = self.state.record(self.group) or {}
-            self._mine_to_change(now)
-            after = {**self.plan["record"], "state": self.order.state}
-            after["endpoint"] = {**(after.get("endpoint") or {}), "registered": self.order.registered}
-            self.record_changed = _says(after) != _says(now)
-            if self.order.check:
-                return
-            kept = {k: v for k, v in now.items() if k != "lock"}
-            if self.record_changed:
-                kept = {**after, "updated": round(time.time(), 3)}
-            if self.record_changed or "lock" in now:
-                self.state.write_record(self.group, kept)
-        self._sweep()
+        if self.part.get("part", True):
+            with self._locked():
+                now = self._record() or {}
+                after = self._after(now)
+                self.record_changed = _says(after) != _says(now)
+                if self.order.check:
+                    return
+                if self.record_changed:
+                    lock.check(self.store, self.group, self.order.holder)
+                    self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
+                if self.order.lift and self.store.holds(self.group):
+                    self.store.write_holds(self.group, [])
+        if not self.order.check:
+            lock.release(self.store, self.group, self.order.holder)
+            self._sweep()
+
+    def _after(self, now: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """The record as it is once all is done."""
+        after = {**self.plan["record"], "state": self.order.state}
+        endpoint = after.get("endpoint") or {}
+        registered = self.order.registered
+        if registered is None:
+            # What nobody could see leaves what was said as it is.
+            after["state"] = now.get("state", after["state"])
+            registered = bool((now.get("endpoint") or {}).get("registered"))
+        return {**after, "endpoint": {**endpoint, "registered": registered}}
 
     def _forget(self) -> None:
+        if not self.part.get("part", True):
+            return self._unlock()
         with self._locked():
-            now = self.state.record(self.group)
-            self._mine_to_change(now or {})
             if self.before and not self.order.check:
                 raise HostError(
                     f"Forgetting group {self.group} on {self.host}",
                     f"{', '.join(sorted(self.before))} of it are still there",
                     "Remove the group again: what could not be stopped is told then.",
                 )
-            self.record_changed = now is not None
+            self.record_changed = self._record() is not None
             if not self.order.check:
-                self.state.delete_group(self.group)
+                lock.check(self.store, self.group, self.order.holder)
+                self._bury()
         if not self.order.check:
+            lock.release(self.store, self.group, self.order.holder)
             self._sweep()
+        return None
+
+    def _bury(self) -> None:
+        """What is left of a group that was removed: nothing, but for what a lost host may still run."""
+        if not self.part.get("hold"):
+            self.store.write_holds(self.group, [])
+        if self.plan["record"].get("tombstones"):
+            self.store.write_record(self.group, {**self.plan["record"], "updated": round(self.world.now(), 3)})
+        else:
+            self.store.delete_group(self.group)
 
     def _deregister(self) -> None:
         """Out of service before anything stops: the record says so on every host."""
         with self._locked():
-            now = self.state.record(self.group) or {}
+            now = self._record() or {}
             endpoint = now.get("endpoint") or {}
             if endpoint.get("registered"):
                 self.record_changed = True
                 if not self.order.check:
-                    self.state.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False}})
+                    lock.check(self.store, self.group, self.order.holder)
+                    self.store.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False}})
 
     # -- may we? -------------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, changing: bool) -> None:
-        """Refuse a plan that is out of date, and take or renew the group's lock."""
+    def _begin(self) -> None:
+        """Take or renew the group's lock. Where this run does not have it yet, a plan that is out of date is refused."""
         with self._locked():
-            now = self.state.record(self.group) or self._new_record()
-            mine = lock.same(now.get("lock"), self.order.holder)
+            now = self.store.group_lock(self.group)
             # First who holds it: that members have changed since the plan follows from it.
-            self.lock = lock.taken(now.get("lock"), self.order.holder, self.group, time.time(), self.order.break_lock)
-            if changing and not mine:
+            self.lock = lock.taken(now, self.order.holder, self.group, self.world.now(), self.order.break_lock)
+            if not lock.same(now, self.order.holder):
                 self._check_fresh()
             if not self.order.check:
-                self.state.write_record(self.group, {**now, "lock": self.lock})
+                self.store.write_lock(self.group, self.lock)
 
     def _locked(self) -> t.ContextManager[None]:
         """The host's lock; check mode leaves nothing behind, not even that."""
-        return contextlib.nullcontext() if self.order.check else self.state.lock()
+        return contextlib.nullcontext() if self.order.check else self.store.lock()
+
+    def _record(self) -> dict[str, t.Any] | None:
+        """The group's record; one that is damaged is none, and is written again."""
+        try:
+            return self.store.record(self.group)
+        except DamagedError:
+            return None
 
     @contextlib.contextmanager
     def _held(self) -> t.Iterator[None]:
         """Renew the group's lock while members drain and stop, which may take longer than it lives."""
         over = threading.Event()
-        holder = {**self.order.holder, "since": self.lock["since"]} if self.lock else None
+        holder = self.order.holder
 
         def renew() -> None:
-            while holder and not over.wait(float(holder.get("ttl") or lock.DEFAULT_TTL) / 3):
+            while not over.wait(float(holder.get("ttl") or lock.DEFAULT_TTL) / 3):
                 # A look at the disk that fails is tried again: the next phase says so if the lock has been lost.
                 with contextlib.suppress(PdError):
-                    lock.hold(self.state, self.group, holder)
+                    lock.hold(self.store, self.group, holder)
 
         renewer = threading.Thread(target=renew, daemon=True)
         renewer.start()
@@ -220,40 +291,68 @@ class Work:
             over.set()
             renewer.join()
 
-    def _mine_to_change(self, now: t.Mapping[str, t.Any]) -> None:
-        """Raise when another run has the lock by now: ours had run out."""
-        if now.get("lock"):
-            lock.taken(now["lock"], self.order.holder, self.group, time.time(), self.order.break_lock)
-
-    def _new_record(self) -> dict[str, t.Any]:
-        if self.plan["action"] == "remove":
-            return {
-                "schema": 1,
-                "group": self.group,
-                "generation": self.plan["generation"],
-                "serial": 0,
-                "state": "partial",
-            }
-        return {**self.plan["record"], "state": "forming"}
-
     def _check_fresh(self) -> None:
-        seen = self.part.get("observed")
-        labels = _runtimes.labels(self.state)
-        if not seen or observed.digest(labels) == seen:
+        """Refuse a plan that rests on what is no more: what the group has here; and where places are taken, what any group has."""
+        seen = self.part.get("observed") or {}
+        labels = self.store.labels()
+        stale = ""
+        if seen.get("group") and observed.digest_of_group(self.group, labels, self._record()) != seen["group"]:
+            stale = "another run has changed its members since the plan was made"
+        elif seen.get("host") and observed.digest(labels) != seen["host"]:
+            stale = "another run has changed the members of this host since the plan was made"
+        if not stale:
             return
         newest = sorted(labels, key=lambda label: -float(label.get("created") or 0))[:3]
         ages = [
-            f"{label['member']} ({max(0, round(time.time() - float(label.get('created') or 0)))} s ago)"
+            f"{label['member']} ({max(0, round(self.world.now() - float(label.get('created') or 0)))} s ago)"
             for label in newest
         ]
         raise HostError(
             f"Checking the plan for {self.host}",
-            "another run has changed its members since the plan was made; "
-            + (f"created last: {', '.join(ages)}" if ages else "there are none any more"),
+            f"{stale}; " + (f"created last: {', '.join(ages)}" if ages else "there are none any more"),
             "Nothing was changed here. Run again: the new plan takes it into account.",
         )
 
+    def _assert_one_formation(self) -> None:
+        """Whatever a plan says: beside members of another formation nothing starts and nothing is registered."""
+        if self.formation is None or self.order.check:
+            return
+        others = [
+            name
+            for name, live in self.before.items()
+            if live["state"] in observed.ALIVE
+            and name not in self.part["create"]
+            and live["label"].get("formation") != self.formation
+            and name not in self.part.get("adopt", ())
+        ]
+        if others:
+            raise HostError(
+                f"Starting members of group {self.group} on {self.host}",
+                f"{', '.join(sorted(others))} of another formation still run here",
+                f"Nothing was started here. Run again; or restart the group: inferops.pd.restart -e pd_group={self.group}.",
+            )
+
     # -- removing ------------------------------------------------------------------------------------------------------------------
+
+    def _hold_ports(self) -> None:
+        """A router that may still name who leaves must not find anybody else at that port."""
+        going = [self.before[i]["label"] for i in self.part["absent"] if i in self.before]
+        going = [label for label in going if label["role"] != "router" and _ports(label)]
+        if not (self.part.get("hold") and going):
+            return
+        with self._locked():
+            lock.check(self.store, self.group, self.order.holder)
+            held = {(h["member"], h.get("formation")): h for h in self.store.holds(self.group)}
+            for label in going:
+                held[label["member"], label.get("formation")] = {
+                    "group": self.group,
+                    "member": label["member"],
+                    "formation": label.get("formation"),
+                    "url": label.get("url"),
+                    "ports": sorted(_ports(label)),
+                    "since": round(self.world.now(), 3),
+                }
+            self.store.write_holds(self.group, list(held.values()))
 
     def _remove(self, ids: t.Sequence[str], draining: bool = False) -> None:
         """Remove members side by side: their graces must not add up."""
@@ -269,33 +368,43 @@ class Work:
                     self.failed[name] = problem
                 else:
                     self.removed.append(name)
-                    self.logs[name] = self.state.kept_log_path(self.group, name)
+                    log = self.store.kept_log(self.group, name)
+                    self.logs |= {name: log} if log else {}
 
     def _mark_draining(self) -> None:
         """Before a member is waited for: it has left the router, and whoever comes after a run that is killed now goes on removing it. The
         count that this run was asked for is noted with it."""
         going = [i for i in self.part["absent"] if i in self.before and self.before[i]["state"] == "running"]
-        going = [i for i in going if self.before[i]["label"]["role"] != "router"]
+        going = [i for i in going if self.before[i]["label"]["role"] != "router" and self._is_ours(i)]
         if not going:
             return
         with self._locked():
+            lock.check(self.store, self.group, self.order.holder)
             for name in going:
-                self.state.mark_draining(self.group, name)
-            now = self.state.record(self.group)
+                self.store.mark_draining(self.group, name)
+            now = self._record()
             after = self.plan["record"]
-            if now and now.get("desired") != after.get("desired"):
+            if now and now.get("desired") != after.get("desired") and now.get("formation") == after.get("formation"):
                 told = {"desired": after.get("desired"), "serial": after.get("serial")}
-                self.state.write_record(self.group, {**now, **told})
+                self.store.write_record(self.group, {**now, **told})
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether a member that goes is one of the group: what a stray is doing is not waited for."""
+        label = self.before[name]["label"]
+        return self.formation is None or label.get("formation") in (None, self.formation)
 
     def _remove_one(self, name: str, draining: bool) -> str:
         """Drain and remove one member. Returns why it could not be removed."""
         live = self.before[name]
         stop = live["label"].get("stop") or {}
         try:
-            if draining and live["state"] == "running":
-                left = drain(live["label"], float(stop.get("drain") or 0))
+            if draining and live["state"] == "running" and self._is_ours(name):
+                upstream = self.plan.get("upstream") or () if live["label"]["role"] == "decode" else ()
+                left = self.world.drain(live["label"], float(stop.get("drain") or 0), upstream)
                 if left:
                     self.drained[name] = left
+            with self.store.lock():
+                lock.check(self.store, self.group, self.order.holder)
             its = self.runtimes.get(str(live["label"].get("runtime")), self.runtime)
             its.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
         except PdError as exc:
@@ -304,7 +413,7 @@ class Work:
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
-    def _create(self, wanted: t.Sequence[t.Mapping[str, t.Any]], forming: bool = False) -> None:
+    def _create(self, wanted: t.Sequence[t.Mapping[str, t.Any]]) -> None:
         todo = [m for m in wanted if not self._is_there(m)]
         # In check mode those that an earlier phase removes are still there.
         self._remove([m["id"] for m in todo if not (self.order.check and m["id"] in self.part["absent"])])
@@ -312,9 +421,10 @@ class Work:
         if self.order.check:
             self.created += [m["id"] for m in todo]
             return
-        with self.state.lock():
+        with self.store.lock():
             for member in todo:
                 try:
+                    lock.check(self.store, self.group, self.order.holder)
                     self._check_room(member)
                     self.warnings += self.runtime.create(
                         member, self._label(member), self.order.secrets.get(member["id"], {})
@@ -322,8 +432,19 @@ class Work:
                     self.created.append(member["id"])
                 except PdError as exc:
                     self.failed[member["id"]] = str(exc)
-            if forming:
-                self._write_forming()
+
+    def _adopt(self) -> None:
+        """Members that an earlier version started get the formation in their label. What they run is not touched."""
+        for name in self.part.get("adopt", ()):
+            live = self.before.get(name)
+            if live is None or live["label"].get("formation") is not None:
+                continue
+            self.adopted.append(name)
+            if not self.order.check:
+                lock.check(self.store, self.group, self.order.holder)
+                kept = self.store.label(self.group, name) or live["label"]
+                taken_over = {"schema": SCHEMA, "formation": self.formation, "adopted": True}
+                self.store.write_label({**kept, **taken_over})
 
     def _is_there(self, member: t.Mapping[str, t.Any]) -> bool:
         """Whether this run has made the member already: a phase may be carried out twice. One that runs from before counts for nothing: the
@@ -332,10 +453,10 @@ class Work:
         if live is None or live["state"] not in observed.ALIVE:
             return False
         label, part = live["label"], member["parts"][0]
-        same = all(label.get(key) == part["labels"].get(key) for key in ("revision", "generation"))
+        same = all(label.get(key) == part["labels"].get(key) for key in ("revision", "generation", "formation"))
         if not same or label.get("argv_digest") != argv_digest(part):
             return False
-        return bool(self.lock and float(label["created"]) >= _epoch(self.lock["since"]))
+        return bool(self.lock and label.get("run") == self.lock["run"])
 
     def _label(self, member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         part, probe = member["parts"][0], member.get("probe") or {}
@@ -349,7 +470,8 @@ class Work:
             "restart": int((member.get("restart") or {}).get("attempts") or 0),
             "stop": dict(member.get("stop") or {}),
             "probe": {key: probe.get(key) for key in ("busy", "held", "metrics", "listening")},
-            "created": round(time.time(), 3),
+            "created": round(self.world.now(), 3),
+            "run": self.order.holder.get("run"),
         }
 
     def _check_room(self, member: t.Mapping[str, t.Any]) -> None:
@@ -357,8 +479,8 @@ class Work:
         part = member["parts"][0]
         doing = f"Creating member {member['id']} on {self.host}"
         mine = _ports(part)
-        for label in _runtimes.labels(self.state):
-            if label["member"] == member["id"]:
+        for label in self.store.labels():
+            if label["member"] == member["id"] and label["group"] == self.group:
                 continue
             clash = sorted(mine & _ports(label))
             if clash:
@@ -366,15 +488,28 @@ class Work:
             shared = sorted(set(map(str, part["gpus"])) & set(map(str, label.get("gpus") or ())))
             if shared:
                 raise HostError(doing, f"GPU {shared[0]} is held by member {label['member']}", _NEW_PLAN, member["id"])
-        for port, who in sorted(ports.busy(mine).items()):
+        for hold in self.store.holds():
+            clash = sorted(mine & set(hold["ports"]))
+            if clash and (hold["group"] != self.group or self.part.get("hold")):
+                why = f"port {clash[0]} is held: a router of group {hold['group']} may still name it"
+                raise HostError(doing, why, _NEW_PLAN, member["id"])
+        for port, who in sorted(self.world.busy(mine).items()):
             raise HostError(doing, f"port {port} is taken by {who}", f"End what holds it. {_NEW_PLAN}", member["id"])
 
     def _write_forming(self) -> None:
-        """The record of what is being formed, with the lock still held. One that says the same already is left alone."""
-        now = self.state.record(self.group) or {}
-        if self.created or record.differs(self.plan["record"], now):
-            mine = {"state": "forming", "lock": self.lock, "updated": round(time.time(), 3)}
-            self.state.write_record(self.group, {**self.plan["record"], **mine})
+        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is registered
+        stays so, until it is known that it does not serve."""
+        now = self._record() or {}
+        after = self.plan["record"]
+        if not (self.part["create"] or self.part.get("adopt") or record.differs(after, now)):
+            return
+        if now.get("formation") == after.get("formation") and now.get("state") != record.REMOVED:
+            after = {**after, "endpoint": {**(after.get("endpoint") or {}), **_registered(now)}}
+        after = {**after, "state": "forming"}
+        self.record_changed = True
+        if not self.order.check and self.part.get("part", True):
+            lock.check(self.store, self.group, self.order.holder)
+            self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
 
     # -- telling -------------------------------------------------------------------------------------------------------------------
 
@@ -404,7 +539,7 @@ class Work:
                 "generation": after.get("generation"),
                 "state": self.order.state,
             }
-            told["endpoint"] = {**(after.get("endpoint") or {}), "registered": self.order.registered}
+            told["endpoint"] = {**(after.get("endpoint") or {}), "registered": bool(self.order.registered)}
         return told
 
 
@@ -428,9 +563,9 @@ def _ports(held: t.Mapping[str, t.Any]) -> set[int]:
     )
 
 
+def _registered(rec: t.Mapping[str, t.Any]) -> dict[str, bool]:
+    return {"registered": bool((rec.get("endpoint") or {}).get("registered"))}
+
+
 def _says(rec: t.Mapping[str, t.Any]) -> str:
     return json.dumps({k: v for k, v in rec.items() if k not in _BOOKKEEPING}, sort_keys=True)
-
-
-def _epoch(moment: t.Any) -> float:
-    return float(moment) if isinstance(moment, (int, float)) else 0.0

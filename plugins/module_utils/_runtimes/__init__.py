@@ -51,7 +51,3 @@ def images(runtimes: t.Mapping[str, Runtime], names: t.Sequence[str]) -> dict[st
             return one.images(names)
     return {}
 
-
-def labels(state: State) -> list[dict[str, t.Any]]:
-    """The labels of all members on this host, of every runtime: what a plan's digest is made of."""
-    return state.labels()

@@ -2,10 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What the collection keeps on a host, whatever the runtime: labels and records of groups, in one directory, written atomically.
+"""What the collection keeps on a host, whatever the runtime: labels and records of groups, in one directory, written atomically and for
+good. It implements store.Store.
 
 <state dir>/host.lock
+<state dir>/id                                           which state directory this is, wherever it is mounted
 <state dir>/groups/<group>/record.json
+<state dir>/groups/<group>/lock.json                     who changes the group
+<state dir>/groups/<group>/holds.json                    ports that a router may still name
+<state dir>/groups/<group>/guard/formation               what start scripts compare themselves with
 <state dir>/groups/<group>/members/<member>/label.json   (and the runtime's own files beside it)
 """
 
@@ -21,9 +26,16 @@ import tempfile
 import threading
 import time
 import typing as t
+import uuid
 
+from .._core import label as labels
+from .._core import record as records
+from .._core.checked import DamagedError
 from .errors import HostError
+from .store import Damaged
 
+# More than a label or a record of the largest group takes; a file beyond it is none of ours.
+LARGEST = 64 * 2**20
 LOCK_WAIT = 60.0
 # What may stand in a path that ends up in configuration files and shell scripts of runtimes without surprises.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+,=~-]*")
@@ -74,44 +86,145 @@ class State:
     def kept_log_path(self, group: str, member: str) -> str:
         return os.path.join(self.group_dir(group), "logs", plain_name(member) + ".log")
 
+    def lock_path(self, group: str) -> str:
+        return os.path.join(self.group_dir(group), "lock.json")
+
+    def holds_path(self, group: str) -> str:
+        return os.path.join(self.group_dir(group), "holds.json")
+
+    def guard_dir(self, group: str) -> str:
+        return os.path.join(self.group_dir(group), "guard")
+
+    @property
+    def id_path(self) -> str:
+        return os.path.join(self.root, "id")
+
     # -- reading -------------------------------------------------------------------------------------------------------------------
 
     def labels(self) -> list[dict[str, t.Any]]:
-        """The label of every member of every group, in a fixed order."""
-        found = []
+        """The label of every member of every group, in a fixed order. What cannot be read is in `damaged`."""
+        return self._all_labels()[0]
+
+    def _all_labels(self) -> tuple[list[dict[str, t.Any]], list[Damaged]]:
+        found, damaged = [], []
         for group in _entries(self.groups_dir):
             for member in _entries(os.path.join(self.groups_dir, group, "members")):
-                label = read_json(os.path.join(self.groups_dir, group, "members", member, "label.json"))
-                if label is not None:
-                    found.append(label)
-        return found
+                path = os.path.join(self.groups_dir, group, "members", member, "label.json")
+                try:
+                    label = read_json(path)
+                    if label is not None:
+                        read = labels.read(label, path)
+                        if (read.group, read.member) != (group, member):
+                            raise DamagedError(path, f"it names {read.member} of {read.group}")
+                        found.append(label)
+                except DamagedError as exc:
+                    damaged.append(Damaged(exc.where, exc.why, group, member))
+        return found, damaged
 
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
-        return read_json(os.path.join(self.member_dir(group, member), "label.json"))
+        path = os.path.join(self.member_dir(group, member), "label.json")
+        label = read_json(path)
+        if label is not None:
+            labels.read(label, path)
+        return label
 
     def records(self) -> dict[str, dict[str, t.Any]]:
-        found = {
-            group: read_json(os.path.join(self.groups_dir, group, "record.json")) for group in _entries(self.groups_dir)
-        }
-        return {group: record for group, record in found.items() if record is not None}
+        """The record of every group. What cannot be read is in `damaged`."""
+        return self._all_records()[0]
+
+    def _all_records(self) -> tuple[dict[str, dict[str, t.Any]], list[Damaged]]:
+        found, damaged = {}, []
+        for group in _entries(self.groups_dir):
+            path = os.path.join(self.groups_dir, group, "record.json")
+            try:
+                record = self._record(path)
+                if record is not None:
+                    found[group] = record
+            except DamagedError as exc:
+                damaged.append(Damaged(exc.where, exc.why, group, None))
+        return found, damaged
 
     def record(self, group: str) -> dict[str, t.Any] | None:
-        return read_json(self.record_path(group))
+        return self._record(self.record_path(group))
+
+    @staticmethod
+    def _record(path: str) -> dict[str, t.Any] | None:
+        record = read_json(path)
+        if record is not None:
+            records.read(record, path)
+        return record
+
+    def damaged(self) -> list[Damaged]:
+        return [*self._all_labels()[1], *self._all_records()[1]]
+
+    def group_lock(self, group: str) -> dict[str, t.Any] | None:
+        """Who changes the group. A version that kept it in the record may have left one there."""
+        try:
+            lock = read_json(self.lock_path(group))
+            return lock if lock is not None else (self.record(group) or {}).get("lock")
+        except DamagedError:
+            # Whoever wrote it is gone, or about to write it again; a lock that nobody can read holds nobody up.
+            return None
+
+    def group_locks(self) -> dict[str, dict[str, t.Any]]:
+        found = {group: self.group_lock(group) for group in _entries(self.groups_dir)}
+        return {group: lock for group, lock in found.items() if lock}
+
+    def holds(self, group: str | None = None) -> list[dict[str, t.Any]]:
+        """Ports that nobody gets, of one group or of all."""
+        found: list[dict[str, t.Any]] = []
+        for name in _entries(self.groups_dir) if group is None else [group]:
+            with contextlib.suppress(DamagedError):
+                told = (read_json(self.holds_path(name)) or {}).get("holds")
+                found += [one for one in told or () if isinstance(one, dict) and isinstance(one.get("ports"), list)]
+        return found
 
     def draining(self, group: str, member: str) -> bool:
         """Whether a run has begun to take this member away."""
         return os.path.exists(self.draining_path(group, member))
 
+    def kept_log(self, group: str, member: str) -> str | None:
+        """Where the last log of a member that is gone can be read."""
+        path = self.kept_log_path(group, member)
+        return path if os.path.exists(path) else None
+
     # -- writing -------------------------------------------------------------------------------------------------------------------
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
-        make_dirs(self.group_dir(group))
+        """The record, and before it the formation that start scripts ask for: one of the old formation must not start beside the new."""
+        self._name_it()
+        make_dirs(self.guard_dir(group))
+        write(os.path.join(self.guard_dir(group), "formation"), f"{record.get('formation') or ''}\n", 0o644)
         write(self.record_path(group), json.dumps(record, indent=1, sort_keys=True) + "\n")
 
     def write_label(self, label: t.Mapping[str, t.Any]) -> None:
+        self._name_it()
         path = self.member_dir(label["group"], label["member"])
         make_dirs(path)
         write(os.path.join(path, "label.json"), json.dumps(label, indent=1, sort_keys=True) + "\n")
+
+    def write_lock(self, group: str, lock: t.Mapping[str, t.Any] | None) -> None:
+        """Take, renew or, with None, release the group's lock."""
+        if lock is not None:
+            make_dirs(self.group_dir(group))
+            write(self.lock_path(group), json.dumps(lock, sort_keys=True) + "\n")
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.lock_path(group))
+        with contextlib.suppress(DamagedError):
+            record = self.record(group)
+            if record and "lock" in record:
+                self.write_record(group, {key: value for key, value in record.items() if key != "lock"})
+        self.prune()
+
+    def write_holds(self, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        """Keep the ports of members that are gone from everybody; none ends them all."""
+        if holds:
+            make_dirs(self.group_dir(group))
+            write(self.holds_path(group), json.dumps({"holds": list(holds)}, sort_keys=True) + "\n")
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.holds_path(group))
 
     def mark_draining(self, group: str, member: str) -> None:
         """Say that a member is leaving. It goes with the member."""
@@ -130,7 +243,10 @@ class State:
         self.prune()
 
     def delete_group(self, group: str) -> None:
+        """Forget a group; a port that a router elsewhere may still name stays held."""
+        holds = self.holds(group)
         remove_tree(self.group_dir(group))
+        self.write_holds(group, holds) if holds else None
         self.prune()
 
     def prune(self) -> None:
@@ -139,7 +255,7 @@ class State:
             path = os.path.join(self.groups_dir, group)
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.join(path, "members"))
-            if set(_entries(path)) <= {"logs"}:
+            if set(_entries(path)) <= {"logs", "guard"}:
                 remove_tree(path)
         with contextlib.suppress(OSError):
             os.rmdir(self.groups_dir)
@@ -147,10 +263,18 @@ class State:
     def clear(self) -> None:
         """Delete the state directory itself when nothing of any group is left. Called with the lock held, which goes with it."""
         self.prune()
-        if set(_entries(self.root)) <= {"host.lock"}:
+        if set(_entries(self.root)) <= {"host.lock", "id"}:
+            for name in ("id", "host.lock"):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.root, name))
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self.root, "host.lock"))
                 os.rmdir(self.root)
+
+    def _name_it(self) -> None:
+        """Give the directory its identity, once: two inventory names, or two machines, that share it have the same."""
+        if not os.path.exists(self.id_path):
+            make_dirs(self.root)
+            write(self.id_path, f"{uuid.uuid4()}\n", 0o644)
 
     # -- locking -------------------------------------------------------------------------------------------------------------------
 
@@ -236,8 +360,12 @@ def write(path: str, content: str, mode: int = 0o600) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
                 stream.write(content)
+                stream.flush()
+                # After a power loss a file that was renamed and not written is empty.
+                os.fsync(stream.fileno())
             os.chmod(temporary, mode)
             os.rename(temporary, path)
+            _sync(os.path.dirname(path))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -248,9 +376,20 @@ def write(path: str, content: str, mode: int = 0o600) -> None:
         ) from exc
 
 
-def read_json(path: str) -> dict[str, t.Any] | None:
-    """A JSON object, or None when there is none. One that cannot be read is an error: it must not look like an empty host."""
+def _sync(folder: str) -> None:
+    """Make a new name in a folder outlive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: str) -> dict[str, t.Any] | None:
+    """A JSON object, or None when there is none. One that cannot be believed raises DamagedError: it must not look like an empty host."""
+    try:
+        if os.path.getsize(path) > LARGEST:
+            raise DamagedError(path, f"it is larger than {LARGEST // 2**20} MiB")
         with open(path, encoding="utf-8") as stream:
             value = json.load(stream)
     except (FileNotFoundError, NotADirectoryError):
@@ -259,14 +398,10 @@ def read_json(path: str) -> dict[str, t.Any] | None:
         raise HostError(
             f"Reading {path}", str(exc.strerror), "Run as the user that owns it (with become, or without)."
         ) from exc
-    except ValueError as exc:
-        raise HostError(
-            f"Reading {path}", f"it is damaged ({exc})", "Remove the member or group by hand, then deploy again."
-        ) from exc
+    except (ValueError, RecursionError) as exc:
+        raise DamagedError(path, str(exc) if isinstance(exc, ValueError) else "it is nested too deep") from exc
     if not isinstance(value, dict):
-        raise HostError(
-            f"Reading {path}", "it is damaged (no object)", "Remove the member or group by hand, then deploy again."
-        )
+        raise DamagedError(path, "it is no object")
     return value
 
 

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What is kept on a host of groups and their members, whatever keeps it: files (state.py), or the memory of a test."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class Damaged(t.NamedTuple):
+    """Something that is kept and cannot be believed: where, why, and of which group and member."""
+
+    path: str
+    why: str
+    group: str | None
+    member: str | None
+
+
+class Store(t.Protocol):
+    """Labels and records are checked when they are read: what comes out of here has the shape that label.py and record.py say. `lock` is
+    held for every decision and every change."""
+
+    @property
+    def root(self) -> str:
+        """What the store is known by on its host."""
+
+    def lock(self, wait: float = ...) -> t.ContextManager[None]:
+        """Hold the host's lock. Reentrant within a process; between processes it is waited for."""
+
+    def labels(self) -> list[dict[str, t.Any]]:
+        """The label of every member of every group that can be read."""
+
+    def label(self, group: str, member: str) -> dict[str, t.Any] | None:
+        """One label; raises DamagedError for one that cannot be believed."""
+
+    def write_label(self, label: t.Mapping[str, t.Any]) -> None: ...
+
+    def records(self) -> dict[str, dict[str, t.Any]]:
+        """The record of every group that can be read."""
+
+    def record(self, group: str) -> dict[str, t.Any] | None:
+        """One record; raises DamagedError for one that cannot be believed."""
+
+    def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None: ...
+
+    def damaged(self) -> list[Damaged]:
+        """What could not be read."""
+
+    def group_lock(self, group: str) -> dict[str, t.Any] | None:
+        """Who changes the group; a host without a part of it is locked, too."""
+
+    def write_lock(self, group: str, lock: t.Mapping[str, t.Any] | None) -> None:
+        """Take, renew or, with None, release it."""
+
+    def holds(self, group: str | None = None) -> list[dict[str, t.Any]]:
+        """Ports of members that are gone and that a router may still name."""
+
+    def write_holds(self, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None: ...
+
+    def draining(self, group: str, member: str) -> bool:
+        """Whether a run has begun to take this member away."""
+
+    def mark_draining(self, group: str, member: str) -> None: ...
+
+    def kept_log(self, group: str, member: str) -> str | None:
+        """Where the last log of a member that is gone can be read."""
+
+    def delete_member(self, group: str, member: str) -> None: ...
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group; its holds stay."""
