@@ -247,17 +247,29 @@ class Fleet:
         gone = {*more.get("lost", ()), *more.get("away", ())}
         named = {host for names in patterns.values() for host in names}
         hosts = {host: facts for host, facts in self.hosts().items() if host not in more.get("away", ())}
+        alias = more.pop("alias", None)
+        if alias:
+            hosts[f"{alias}-too"] = observed.read_host(f"{alias}-too", memory.told(self.facts[alias]))
         silent = sorted(named - set(hosts) - gone)
         run = more.pop("run", None) or self.run()
         request = plan.Request(verdict.group, verdict.template, hosts, patterns, action, run, silent=silent, **more)
         return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
 
-    def removal(self, name: str | None = None, lost: t.Sequence[str] = (), **more: t.Any) -> Made:
+    def removal(
+        self, name: str | None = None, lost: t.Sequence[str] = (), away: t.Sequence[str] = (), **more: t.Any
+    ) -> Made:
         """The plan that takes a group down, of which the inventory may know nothing any more."""
         findings = Findings()
-        silent = sorted(self.silent - set(lost))
-        request = plan.Removal(name or self.name, self.hosts(), self.run(), silent, lost, **more)
+        silent = sorted(self.silent - {*lost, *away})
+        hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
+        request = plan.Removal(name or self.name, hosts, self.run(), silent, lost, away, **more)
         return Made(plan.removal(request, findings), findings, None)
+
+    def of(self, name: str) -> Fleet:
+        """The same hosts, asked of another group."""
+        other = copy.copy(self)
+        other.name = name
+        return other
 
     def status(self, raw: t.Any = None) -> dict[str, t.Any]:
         silent = sorted(self.silent)

@@ -1,0 +1,409 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nothing serves across two formations, whatever happens to hosts, runs and operators: random histories over the real planner, the real
+work on hosts and the real verdicts, in memory.
+
+What must hold is asked after every step, and at every write of every run in it: no live router anywhere, reachable or not, reaches members of
+two formations or of another group. At the end of each walk everything comes back: then a clean run converges, and the one after it changes
+nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+import memory
+from builders import ROOT, Fleet, Made, spec
+from hypothesis import HealthCheck, Phase, configuration, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
+WALKS = int(os.environ.get("PD_WALKS", "0"))
+STEPS = int(os.environ.get("PD_STEPS", "25"))
+# A short history is easier to read, and takes a while to find.
+SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
+
+HOSTS = ("h1", "h2", "h3", "h4")
+GROUPS = ("demo", "other")
+ROUTER_PORTS = {"demo": 8000, "other": 8001}
+hosts_ = st.sampled_from(HOSTS)
+some_hosts = st.lists(hosts_, min_size=1, max_size=3, unique=True)
+groups_ = st.sampled_from(GROUPS)
+counts_ = st.integers(1, 3)
+phases_ = st.sampled_from(["lock", "leave", "router_stop", "stop", "start", "wait", "router", "endpoint", "forget"])
+moments_ = st.none() | st.integers(1, 25)
+
+
+class Fall(Exception):  # noqa: N818 - what happens to it
+    """The run falls over, with the controller that carries it out."""
+
+
+class Histories(RuleBasedStateMachine):
+    """Four hosts, two groups, and everything that may happen to them."""
+
+    @initialize(membership=st.sampled_from(["dynamic", "restart"]), readiness=st.sampled_from(["any_per_role", "all"]))
+    def begin(self, membership: str, readiness: str) -> None:
+        # Few ports, so that what is freed is soon given to somebody else.
+        self.fleet = Fleet(**{name: {"gpus": 3, "ports": "40000-40011"} for name in HOSTS})
+        self.spec = {
+            name: spec(
+                prefill={"hosts": "h1", "gpus": 1},
+                decode={"hosts": "h2", "gpus": 1},
+                router={"hosts": "h1", "port": ROUTER_PORTS[name], "membership": membership},
+                readiness=readiness,
+            )
+            for name in GROUPS
+        }
+        self.off: set[str] = set()
+        self.away: set[str] = set()
+        self.dead: set[str] = set()
+        self.broken: list[str] = []
+        self.clock = 1000.0
+
+    # -- hosts -----------------------------------------------------------------------------------------------------------
+
+    @rule(host=hosts_)
+    def falls_silent(self, host: str) -> None:
+        """Ansible does not reach it any more; what it runs serves on."""
+        self.fleet.silent.add(host)
+
+    @rule(host=hosts_)
+    def answers_again(self, host: str) -> None:
+        self.off.discard(host)
+        self.fleet.silent.discard(host)
+
+    @rule(host=hosts_)
+    def loses_power(self, host: str) -> None:
+        self.off.add(host)
+        self.fleet.silent.add(host)
+        self._end(host)
+
+    @rule(host=hosts_)
+    def boots(self, host: str) -> None:
+        self._end(host)
+        self.off.discard(host)
+        self.fleet.silent.discard(host)
+
+    @rule(host=hosts_)
+    def goes_out_of_service(self, host: str) -> None:
+        self.away.add(host)
+
+    @rule(host=hosts_)
+    def comes_back_to_service(self, host: str) -> None:
+        self.away.discard(host)
+
+    @rule(host=hosts_)
+    def loses_its_state_folder(self, host: str) -> None:
+        """What runs goes on, and only its processes know what it is."""
+        facts = self.fleet.facts[host]
+        facts |= {"records": {}, "locks": {}, "holds": []}
+        facts["members"] = [m for m in facts["members"] if m["state"] == "running"]
+        for member in facts["members"]:
+            known = {key: member["label"][key] for key in ("group", "member", "role", "index")}
+            # What a router was started with, and where a process listens, is a matter of the process.
+            member.setdefault("process", memory.copied(member["label"]))
+            member["label"] = {**known, "revision": "", "generation": 0, "formation": member["formation"]}
+            member["unlabelled"] = True
+
+    # -- members ---------------------------------------------------------------------------------------------------------
+
+    @rule(number=st.integers(0, 11))
+    def crashes(self, number: int) -> None:
+        found = self._running()
+        if found:
+            host, member = found[number % len(found)]
+            member |= {"state": "exited", "ready": False, "why": "exit code 137"}
+            member.pop("registered", None)
+            del host
+
+    @rule(number=st.integers(0, 11))
+    def is_started_again_by_its_runtime(self, number: int) -> None:
+        """Its start script compares its formation with the host's record; a router comes back as it was started."""
+        every = [(h, m) for h in HOSTS if h not in self.off for m in self.fleet.facts[h]["members"]]
+        if not every:
+            return
+        host, member = every[number % len(every)]
+        label = member["label"]
+        record = self.fleet.facts[host]["records"].get(label["group"]) or {}
+        if member.get("unlabelled") or member["state"] not in ("running", "exited"):
+            return
+        if record.get("formation") != label.get("formation"):
+            member |= {"state": "exited", "ready": False, "why": "not started: another formation"}
+            return
+        member |= {"state": "running", "ready": True, "restarts": int(member.get("restarts") or 0) + 1}
+        if label["role"] == "router" and label.get("policy") == "dynamic":
+            member["registered"] = []
+
+    @rule(number=st.integers(0, 11))
+    def is_slow(self, number: int) -> None:
+        found = self._running()
+        if found:
+            found[number % len(found)][1]["ready"] = False
+
+    # -- operators -------------------------------------------------------------------------------------------------------
+
+    @rule(group=groups_, length=st.sampled_from([4096, 8192, 32768]))
+    def edits(self, group: str, length: int) -> None:
+        self.spec[group]["engine"]["args"] = [f"--max-model-len={length}"]
+
+    @rule(group=groups_, prefill=some_hosts, decode=some_hosts, router=hosts_)
+    def moves_patterns(self, group: str, prefill: list[str], decode: list[str], router: str) -> None:
+        roles = self.spec[group]["roles"]
+        roles["prefill"]["hosts"], roles["decode"]["hosts"] = ":".join(prefill), ":".join(decode)
+        roles["router"]["hosts"] = router
+
+    @rule(group=groups_, membership=st.sampled_from(["dynamic", "restart"]))
+    def changes_membership(self, group: str, membership: str) -> None:
+        self.spec[group]["roles"]["router"]["membership"] = membership
+
+    @rule(group=groups_, prefill=counts_, decode=counts_)
+    def changes_counts(self, group: str, prefill: int, decode: int) -> None:
+        self.spec[group]["roles"]["prefill"]["replicas"] = prefill
+        self.spec[group]["roles"]["decode"]["replicas"] = decode
+
+    # -- runs ------------------------------------------------------------------------------------------------------------
+
+    @rule(group=groups_, lower=st.booleans())
+    def deploys(self, group: str, lower: bool) -> None:
+        self._run(group, "deploy", allow_scale_down=lower)
+
+    @rule(group=groups_)
+    def restarts(self, group: str) -> None:
+        self._run(group, "restart")
+
+    @rule(group=groups_, prefill=counts_, decode=counts_)
+    def scales(self, group: str, prefill: int, decode: int) -> None:
+        self._run(group, "scale", counts={"prefill": prefill, "decode": decode})
+
+    @rule(group=groups_)
+    def removes(self, group: str) -> None:
+        self._run(group, "remove")
+
+    @rule(group=groups_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, fence=st.booleans())
+    def states_that_a_host_is_lost(self, group: str, action: str, host: str, fence: bool) -> None:
+        """True or false, as it may be: fenced it is true."""
+        self._run(group, action, lost=[host], fence="pd_fence_command" if fence else "")
+
+    @rule(group=groups_, action=st.sampled_from(["deploy", "restart"]), left_out=hosts_)
+    def runs_with_limit(self, group: str, action: str, left_out: str) -> None:
+        self._run(group, action, limit={left_out})
+
+    @rule(group=groups_, action=st.sampled_from(["deploy", "restart", "remove"]), at=st.integers(1, 25))
+    def is_killed_in_the_middle_of_a_run(self, group: str, action: str, at: int) -> None:
+        """The controller falls over between two writes."""
+        self._run(group, action, fall_at=at)
+
+    @rule(group=groups_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, at=phases_)
+    def loses_a_host_in_the_middle_of_a_run(self, group: str, action: str, host: str, at: str) -> None:
+        self._run(group, action, at=at, then=lambda: self.falls_silent(host))
+
+    @rule(
+        group=groups_,
+        action=st.sampled_from(["deploy", "restart", "remove"]),
+        second=st.sampled_from(["deploy", "restart", "remove", "scale"]),
+        other=groups_,
+        at=phases_ | st.just("plan"),
+        moved=st.none() | some_hosts,
+        count=counts_,
+    )
+    def meets_another_run(
+        self, group: str, action: str, second: str, other: str, at: str, moved: list[str] | None, count: int
+    ) -> None:
+        """Another terminal, and maybe another checkout of the spec, plans and works in the middle of this run."""
+
+        def meet() -> None:
+            before = memory.copied(self.spec)
+            if moved:
+                self.spec[other]["roles"]["decode"]["hosts"] = ":".join(moved)
+            self._run(other, second, counts={"decode": count} if second == "scale" else {})
+            self.spec = before
+
+        self._run(group, action, at=at, then=meet)
+
+    @rule(group=groups_, host=hosts_)
+    def gives_a_machine_a_second_name(self, group: str, host: str) -> None:
+        """The same state folder under two names: every run is refused."""
+        if host in self.fleet.silent:
+            return
+        made = self._plan(group, "deploy", alias=host)
+        assert made is None or "one-state-folder" in made.errors
+
+    @precondition(lambda self: hasattr(self, "fleet"))
+    @rule()
+    def breaks_all_locks(self) -> None:
+        """Time passes: what a dead run held has run out."""
+        self.clock += 100_000
+
+    # -- what must hold --------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_mixed(self) -> None:
+        if not hasattr(self, "fleet"):
+            return
+        assert self.broken == [], self.broken[0]
+        self._look("after the step")
+        assert self.broken == [], self.broken[0]
+
+    def _look(self, when: str) -> None:
+        """Every live router, and whom its requests reach."""
+        at: dict[tuple[str, int], dict[str, t.Any]] = {}
+        routers = []
+        for host, member in self._running():
+            label = member.get("process") or member["label"]
+            place = (host, int(label["port"]))
+            if place in at:
+                self.broken.append(f"{when}: {label['member']} and {at[place]['label']['member']} both hold {place}")
+            at[place] = member
+            if label["role"] == "router":
+                routers.append(member)
+        by_url = {f"http://10.0.0.{host[1:]}:{port}": member for (host, port), member in at.items()}
+        for router in routers:
+            label = router.get("process") or router["label"]
+            told = router.get("registered") if label.get("policy") == "dynamic" else label.get("peers")
+            reached = [by_url[p["url"]] for p in told or () if p["url"] in by_url]
+            engines = {(m["label"]["group"], m["formation"]) for m in reached}
+            if len(engines) > 1 or any(group != label["group"] for group, _formation in engines):
+                who = [f"{m['label']['member']} of {m['formation']}" for m in reached]
+                self.broken.append(f"{when}: {label['member']} of {router['formation']} reaches {', '.join(who)}")
+
+    def teardown(self) -> None:
+        """Everything comes back: a clean run converges, and the one after it changes nothing."""
+        if not hasattr(self, "fleet"):
+            return
+        for host in HOSTS:
+            self.answers_again(host)
+            self.comes_back_to_service(host)
+        self.clock += 100_000
+        for facts in self.fleet.facts.values():
+            for member in facts["members"]:
+                if member["state"] == "running":
+                    member["ready"] = True
+        for group in GROUPS:
+            self._converge(group)
+        self.nothing_is_mixed()
+
+    def _converge(self, group: str) -> None:
+        self._run(group, "deploy")
+        made = self._plan(group, "deploy")
+        if made is None:
+            return
+        if made.plan["pending"]:
+            self._run(group, "restart")
+            made = self._plan(group, "deploy")
+        if made is None or "does-not-fit" in made.codes or "port-range-too-small" in made.codes:
+            return
+        told = [f.message for f in made.findings.items]
+        assert not made.plan["changed"], f"{group} does not settle: {made.plan['steps']} {told} {self.fleet.said}"
+        state = self.fleet.of(group).status(self.spec[group])
+        assert state["state"] == "running", (state["message"], state["marks"], told)
+        assert not state["strays"], state["strays"]
+
+    # -- how a run is made -------------------------------------------------------------------------------------------------
+
+    def _running(self) -> list[tuple[str, dict[str, t.Any]]]:
+        return [
+            (host, member)
+            for host in HOSTS
+            for member in self.fleet.facts[host]["members"]
+            if member["state"] == "running"
+        ]
+
+    def _end(self, host: str) -> None:
+        for member in self.fleet.facts[host]["members"]:
+            member |= {"state": "exited", "ready": False, "why": "the host went down"}
+            member.pop("registered", None)
+        # What only processes told of is gone with them.
+        facts = self.fleet.facts[host]
+        facts["members"] = [m for m in facts["members"] if not m.get("unlabelled")]
+
+    def _plan(
+        self, group: str, action: str, limit: t.Collection[str] = (), alias: str | None = None, **more: t.Any
+    ) -> Made | None:
+        """The plan of a run; None when it is refused."""
+        silent = set(self.fleet.silent)
+        self.fleet.silent = silent | set(limit)
+        try:
+            if action == "remove":
+                more = {key: value for key, value in more.items() if key in ("lost", "fence")}
+                made = self.fleet.removal(group, away=sorted(self.away), **more)
+            else:
+                made = self.fleet.plan(
+                    self.spec[group], action, name=group, away=sorted(self.away), alias=alias, **more
+                )
+        finally:
+            self.fleet.silent = silent
+        return made if not made.errors or alias else None
+
+    def _run(
+        self,
+        group: str,
+        action: str,
+        at: str | None = None,
+        then: t.Callable[[], None] = lambda: None,
+        fall_at: int | None = None,
+        **more: t.Any,
+    ) -> None:
+        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at`; at the write of that number
+        the run falls over."""
+        others = self._of_others(group)
+        made = self._plan(group, action, **more)
+        if made is None:
+            return
+        writes, left = 0, [at]
+
+        def before_write() -> None:
+            nonlocal writes
+            writes += 1
+            self._look(f"at write {writes} of {action} of {group}")
+            if writes == fall_at:
+                raise Fall
+
+        def before_phase(phase: str) -> None:
+            if phase == left[0]:
+                left[0] = None
+                then()
+
+        if at == "plan":
+            before_phase("plan")
+        for host in (one["host"] for one in made.plan["fence"]):
+            self._end(host)
+        made.plan["dead_locks"] = sorted(self.dead)
+        hosts = memory.Hosts(
+            self.fleet.facts,
+            silent=lambda host: host in self.fleet.silent or host in self.away,
+            before_write=before_write,
+            before_phase=before_phase,
+            now=lambda: self.clock,
+        )
+        try:
+            memory.carry_out(made.plan, hosts)
+        except Fall:
+            self.dead.add(made.plan["run"])
+        self.fleet.said = hosts.said
+        if at is None:
+            assert self._of_others(group) == others, f"{action} of {group} touched another group"
+
+    def _of_others(self, group: str) -> list[t.Any]:
+        """What is none of a run's business."""
+        return memory.copied(
+            [
+                [m for m in facts["members"] if m["label"]["group"] != group]
+                + [r for g, r in facts["records"].items() if g != group]
+                for facts in self.fleet.facts.values()
+            ]
+        )
+
+
+Histories.TestCase.settings = settings(
+    max_examples=WALKS or 200,
+    stateful_step_count=STEPS,
+    deadline=None,
+    database=None,
+    derandomize=not WALKS,
+    suppress_health_check=list(HealthCheck),
+    phases=tuple(phase for phase in Phase if SHRINK or phase != Phase.shrink),
+    report_multiple_bugs=False,
+)
+test_histories = Histories.TestCase
