@@ -14,7 +14,9 @@ description:
     M(inferops.pd.group_info).
   - It sees the network interfaces and which of them the KV cache travels over, the GPUs, the ports in use, the members that run
     there with their state, the records of their groups, models and executables.
-  - Members are those of the user that it runs as. Run it as the user who deploys.
+  - Members are those of the user that it runs as. Run it as the user who deploys. Where it is seen that others belong to somebody else,
+    C(hidden) says so, since such a host is not what it looks like.
+  - It changes and creates nothing.
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
@@ -132,6 +134,18 @@ ansible_facts:
           returned: always
           type: list
           elements: dict
+        gpu_processes:
+          description:
+            - The processes that hold memory of a GPU and belong to no member of this state directory, each with the C(gpu) (its id as in
+              C(gpus)), C(pid) and C(command). Such a GPU is not free.
+            - They are read with C(nvidia-smi) and C(npu-smi); processes on AMD GPUs are not seen.
+          returned: always
+          type: list
+          elements: dict
+          sample:
+            - gpu: "3"
+              pid: 4711
+              command: python3.12
         ports:
           description:
             - The C(range), the TCP ports that are C(used) with who holds them, the kernel's C(ephemeral) range and the C(reserved) ports.
@@ -142,13 +156,59 @@ ansible_facts:
           description:
             - The members on this host, of every group, with their C(label), C(state) (running, restarting, exited or missing), whether
               they are C(ready), C(why) not, and for a router the peers that are C(registered) with it.
+            - C(formation) and C(listener_member) are the formation and the id that the process carries in its environment which listens on
+              the member's HTTP port. They are null when an earlier version started it, and when that cannot be read.
           returned: always
           type: list
           elements: dict
+        elsewhere:
+          description:
+            - Members of other state directories of this machine, found by what their processes carry and by the labels of containers.
+            - Each has C(state_dir), C(member), C(group), C(owner) (the user), and the C(gpus) and C(ports) of its label, as far as that can
+              be read. Members in another network namespace have no ports here.
+          returned: always
+          type: list
+          elements: dict
+          sample:
+            - state_dir: /home/ops/.local/state/inferops-pd
+              member: try-prefill-0
+              group: try
+              owner: ops
+              gpus: ["0"]
+              ports: [40000, 40001]
+        hidden:
+          description:
+            - Why this host cannot be judged as the user that Ansible is there, and what to do; empty when it can be.
+            - The state directory belongs to somebody else; or without O(state_dir), for a user who is not root, the system's state
+              directory, a unit or a container of other members is there.
+          returned: always
+          type: str
+        machine:
+          description:
+            - Which machine this is, by its machine C(id), the C(boot) and the network namespace, C(netns). Each is null where it cannot be
+              read.
+          returned: always
+          type: dict
+          sample:
+            id: 0f3b6e0c5d7a4b0f9a6f3d1f5d0c2b1a
+            boot: 5a1c9c2e-7d52-4b8f-9a55-0f6f0d6f4c11
+            netns: "net:[4026531840]"
         records:
           description: The record of each group.
           returned: always
           type: dict
+        holds:
+          description: The ports that a router may still name after their member has gone, of all groups.
+          returned: always
+          type: list
+          elements: dict
+        damaged:
+          description:
+            - Files of the state directory that could not be read, each with its C(path), C(why), and the C(group) and C(member) that it
+              belongs to. The rest is told all the same.
+          returned: always
+          type: list
+          elements: dict
         models:
           description: For each model whether it C(exists), its C(fingerprint) and its C(config).
           returned: always
@@ -173,6 +233,16 @@ ansible_facts:
           description: The directory that was looked at.
           returned: always
           type: str
+        state:
+          description:
+            - The same directory as C(dir), with the C(id) that it has under whatever name and on whatever machine, and its C(device) and
+              inode. Both are null where there is none yet.
+          returned: always
+          type: dict
+          sample:
+            dir: /var/lib/inferops-pd
+            id: 3c0f8f0e-3b5f-4a53-8d43-4f1f6a1b2c3d
+            device: "2049:131074"
         digest:
           description: One value for the members and what they hold. M(inferops.pd.members) refuses a plan that was made on another.
           returned: always
@@ -217,11 +287,15 @@ def argument_spec() -> dict[str, dict[str, object]]:
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     options = {key: value for key, value in module.params.items() if key != "state_dir"}
-    request = Request(**options)
+    request = Request(**options, state_given=module.params["state_dir"] is not None)
     try:
         host = observe(request, State(module.params["state_dir"]))
     except PdError as exc:
         module.fail_json(msg=f"Looking at the host failed. {exc}")
+    except OSError as exc:
+        # Whatever else the host's system refuses: its words, and no traceback.
+        what = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
+        module.fail_json(msg=f"Looking at the host failed. {what}")
     for warning in request.warnings:
         module.warn(warning)
     module.exit_json(changed=False, ansible_facts={"pd_host": host})

@@ -140,6 +140,14 @@ members:
     elapsed:
       description: Seconds since its process was started.
       type: float
+    formation:
+      description:
+        - The formation that the process carries in its environment which listens on the member's HTTP port, read when the member is ready.
+        - Null while it is not, when an earlier version started it, and when that cannot be read.
+      type: str
+    listener_member:
+      description: The id of the member that this process belongs to, read the same way.
+      type: str
 ready:
   description: Ids of the members that are ready.
   returned: always
@@ -208,6 +216,10 @@ def main() -> None:
         module.exit_json(changed=False, **wait(request_of(module), State(module.params["state_dir"])))
     except PdError as exc:
         module.fail_json(msg=f"Waiting for the members of group {module.params['group']}: {exc}")
+    except OSError as exc:
+        # Whatever else the host's system refuses: its words, and no traceback.
+        what = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
+        module.fail_json(msg=f"Waiting for the members of group {module.params['group']}: {what}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 from docker_engine import BARE, IMAGE, Engine, NoEngineError, fixture_engine, registry
 from integration import support_runtime as support
 
+from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, containers, hidden
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
 from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
@@ -383,6 +384,27 @@ def test_what_the_engine_refuses_is_told_and_nothing_is_left(host: Host, port: i
     assert "no such file" in host.fails(one(port, devices=["/dev/none"]))
     assert "no value was given for its secrets TOKEN" in host.fails(one(port, secrets=["TOKEN"]))
     assert host.engine.names() == []
+
+
+def test_a_member_is_seen_from_another_state_folder(host: Host, port: int) -> None:
+    """By its container, and by its process: what it holds is taken for whoever looks from elsewhere, and it is nobody's member there."""
+    member = one(port, gpus=[])
+    host.start(member)
+    other = State(host.state.root + "-other")
+    facts = observe(Request(docker_host=host.engine.url, gpus=[]), other)
+    assert facts["members"] == []
+    (told,) = [seen for seen in facts["elsewhere"] if seen["state_dir"] == host.state.root]
+    assert (told["member"], told["group"], told["ports"]) == ("g-prefill-0", "g", [port])
+    (place,) = [c for c in containers(runtime("docker", other, None, host.engine.url).api) if c.running]  # type: ignore[attr-defined]
+    looks = Place(other.root, euid=4242, system_dir="/nowhere", units_dir="/nowhere")
+    assert "container g-prefill-0 belongs to the members in" in hidden(looks, [place])
+
+    def mine() -> dict[str, t.Any]:
+        return observe(Request(docker_host=host.engine.url, gpus=[]), host.state)
+
+    # What listens in a container carries the marker too.
+    support.wait_for(lambda: mine()["members"][0]["listener_member"] == "g-prefill-0", 20)
+    assert [seen for seen in mine()["elsewhere"] if seen["state_dir"] == host.state.root] == []
 
 
 def test_an_engine_that_is_dead_or_hangs(host: Host, port: int, monkeypatch: pytest.MonkeyPatch) -> None:

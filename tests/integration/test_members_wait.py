@@ -18,7 +18,10 @@ from integration import support_runtime as support
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
+from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request as Observed
+from ansible_collections.inferops.pd.plugins.module_utils._host.observe import observe
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Request, doomed, wait
+from ansible_collections.inferops.pd.plugins.module_utils._probes.watch import Watch, Watched
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runtime
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
@@ -86,13 +89,31 @@ def group(tmp_path: Path) -> t.Iterator[Group]:
 
 
 def test_ready(group: Group) -> None:
-    member = group.member()
+    member = group.member(INFEROPS_PD_FORMATION="f-1")
     group.start(member)
+    assert group.look(member)["formation"] in (None, "f-1")
     seen = group.until(member, "ready", "failed")
     assert seen["state"] == "ready", seen
     assert (seen["why"], seen["symptom"]) == ("", None)
     assert seen["pid"]
     assert seen["log"].endswith("member.log")
+    # What its process carries: the facts say the same.
+    assert (seen["formation"], seen["listener_member"]) == ("f-1", member["id"])
+    (told,) = observe(Observed(runtimes=["supervisor"], gpus=[]), group.state)["members"]
+    assert (told["formation"], told["listener_member"]) == ("f-1", member["id"])
+
+
+def test_a_port_of_a_member_that_another_member_serves_on(group: Group) -> None:
+    """What answers is not what was started: the label cannot tell, and the process can."""
+    member = group.member(INFEROPS_PD_FORMATION="f-1")
+    group.start(member)
+    group.until(member, "ready", "failed")
+    stranger = {**member, "id": "g-decode-1"}
+    (wanted,) = [{"id": m["id"], "role": "decode", "probe": {**m["probe"], "listening": []}} for m in [stranger]]
+    live = {"g-decode-1": {"state": "running", "pid": 1, "restarts": 0, "label": {}}}
+    watched = Watched(wanted["id"], "decode", wanted["probe"], {"address": "127.0.0.1"}, ())
+    seen = Watch([watched], lambda: live, lambda _member: []).look()["g-decode-1"]
+    assert (seen["state"], seen["formation"], seen["listener_member"]) == ("ready", "f-1", "g-decode-0")
 
 
 @pytest.mark.parametrize(

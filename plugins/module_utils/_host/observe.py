@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 import sys
+import time
 import typing as t
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,19 +18,23 @@ from dataclasses import dataclass, field
 from .. import _runtimes
 from .._core import observed
 from .._core.errors import PdError
-from .._probes import executables, gpus, health, model, network, ports
+from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
+from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Live, Runtime
 from .._runtimes.state import State
+from . import hidden
 from .wait import doomed
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
+# Models and engines may be on a file system whose server is gone: all looks at files together take no longer than this.
+FILES_TIMEOUT = 30.0
 
 
 @dataclass
 class Request:
-    """What to look at."""
+    """What to look at. `state_given` is whether the inventory names the state folder (pd_state_dir)."""
 
     ports: str = observed.DEFAULT_PORT_RANGE
     kv_interface: t.Sequence[str] = ()
@@ -43,25 +49,34 @@ class Request:
     scope: str | None = None
     images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None
+    state_given: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
 def observe(request: Request, state: State) -> dict[str, t.Any]:
     """The pd_host fact. Slow looks run side by side."""
     low, high = observed.parse_range(request.ports, "pd_port_range")
+    place = hidden.Place(state.root, request.state_given, os.geteuid())
+    # What is kept there is somebody else's: all else of the host is told, and the whole of it says that this is not all.
+    blind = hidden.unreadable(place)
     # Members of a runtime that nobody asked about hold ports and GPUs all the same.
-    names = dict.fromkeys([*request.runtimes, *_runtimes.used(state)])
+    names = dict.fromkeys([*request.runtimes, *(() if blind else _runtimes.used(state))])
     runtimes = {
         name: _runtimes.runtime(name, state, request.supervisord, request.docker_host, request.scope) for name in names
     }
+    sources = [] if blind else [label.get("source") or {} for label in state.labels()]
+    files = _Files(
+        models=_asked(request.models, sources, "model"),
+        executables=_asked(request.executables, sources, "executable"),
+    )
     with ThreadPoolExecutor(max_workers=8) as pool:
         wanted_gpus = pool.submit(gpus.find, request.gpus)
+        on_gpus = pool.submit(space.users)
         interfaces = pool.submit(network.interfaces)
         listeners = pool.submit(ports.listening)
-        sources = [label.get("source") or {} for label in state.labels()]
-        models = {path: pool.submit(model.facts, path) for path in _asked(request.models, sources, "model")}
+        containers = pool.submit(_containers, runtimes)
         images = pool.submit(_runtimes.images, runtimes, _asked(request.images, sources, "image"))
-        members = [live for runtime in runtimes.values() for live in runtime.members()]
+        members = [] if blind else [live for runtime in runtimes.values() for live in runtime.members()]
         found = interfaces.result()
         address = network.http_address(found, request.address)
         devices, problems = wanted_gpus.result()
@@ -72,25 +87,109 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address),
             "interfaces": [i.plain() for i in found],
             "gpus": devices,
+            "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
             "ports": {
                 "range": f"{low}-{high}",
                 "used": [listener.plain() for listener in listeners.result()],
                 **kernel,
                 "exposed": ports.exposed(low, high, kernel),
             },
-            "members": _members(members, runtimes, state, {one.port for one in listeners.result()}),
-            "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
-            "models": {path: future.result() for path, future in models.items()},
-            "executables": {
-                path: executables.facts(path) for path in _asked(request.executables, sources, "executable")
-            },
+            "members": _members(members, runtimes, state, listeners.result()),
             "images": images.result(),
             "runtimes": {name: dict(runtime.available()) for name, runtime in runtimes.items()},
-            "state_dir": state.root,
-            "digest": observed.digest(_runtimes.labels(state)),
+            "machine": machine.machine(),
+            "hidden": blind or hidden.hidden(place, containers.result()),
+            "elsewhere": _elsewhere(request, state, containers.result()),
+            **_kept(request, state, runtimes, bool(blind)),
+            **files.told(request),
             "hostname": socket.gethostname(),
             "python": {"version": platform.python_version(), "executable": sys.executable},
         }
+
+
+def _kept(request: Request, state: State, runtimes: t.Mapping[str, Runtime], blind: bool) -> dict[str, t.Any]:
+    """What the state folder says beside its members; nothing of one that cannot be read."""
+    told: dict[str, t.Any] = {"state_dir": state.root, "state": machine.state(state.root)}
+    if blind:
+        return {**told, "records": {}, "holds": [], "damaged": [], "digest": observed.digest(())}
+    # LEAD: State.holds() and State.damaged() are called as they are once they are there.
+    holds = getattr(state, "holds", list)
+    damaged = [getattr(state, "damaged", list), *(getattr(one, "damaged", list) for one in runtimes.values())]
+    return {
+        **told,
+        "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
+        "holds": list(holds()),
+        "damaged": [one for look in damaged for one in look()],
+        "digest": observed.digest(_runtimes.labels(state)),
+    }
+
+
+class _Files:
+    """The looks at models and executables, begun at once. One that gives no answer is told as not there, with the reason."""
+
+    def __init__(self, models: t.Iterable[str], executables: t.Iterable[str]) -> None:
+        self.end = time.monotonic() + FILES_TIMEOUT
+        self.models = {path: Look(model.facts, path) for path in models}
+        self.executables = {path: Look(_executable, path) for path in executables}
+
+    def told(self, request: Request) -> dict[str, t.Any]:
+        nothing = {"exists": False, "why": f"looking at it gave no answer within {FILES_TIMEOUT:g} s"}
+        no_model = {**nothing, "fingerprint": None, "config": None, "weights": None}
+        no_executable = {**nothing, "path": None, "version": None, "distribution": None}
+        return {
+            "models": {path: self._one(path, look, no_model, request) for path, look in self.models.items()},
+            "executables": {
+                path: self._one(path, look, no_executable, request) for path, look in self.executables.items()
+            },
+        }
+
+    def _one(
+        self, path: str, look: Look[dict[str, t.Any]], otherwise: dict[str, t.Any], request: Request
+    ) -> dict[str, t.Any]:
+        try:
+            return look.result(self.end - time.monotonic())
+        except TimeoutError:
+            request.warnings.append(
+                f"{path}: looking at it gave no answer within {FILES_TIMEOUT:g} s. Is it on a network file system whose server is gone?"
+            )
+        except (OSError, ValueError, RecursionError) as exc:
+            return {**otherwise, "why": f"it cannot be read ({exc})"}
+        return otherwise
+
+
+def _executable(path: str) -> dict[str, t.Any]:
+    return dict(executables.facts(path))
+
+
+def _containers(runtimes: t.Mapping[str, Runtime]) -> list[elsewhere.Container]:
+    api = getattr(runtimes.get("docker"), "api", None)
+    return hidden.containers(api) if api else []
+
+
+def _elsewhere(request: Request, state: State, containers: t.Sequence[elsewhere.Container]) -> list[dict[str, t.Any]]:
+    """The members of other state folders. These are other users', and may be where nothing answers."""
+    try:
+        return Look(elsewhere.find, state.root, containers).result(FILES_TIMEOUT)
+    except TimeoutError:
+        request.warnings.append("looking at members of other state folders gave no answer: what they hold is not known")
+    return []
+
+
+def _strangers(
+    request: Request,
+    state: State,
+    devices: t.Sequence[t.Mapping[str, t.Any]],
+    members: t.Sequence[Live],
+    on_gpus: tuple[list[dict[str, t.Any]], str],
+) -> list[dict[str, t.Any]]:
+    """Who is on the GPUs and is no member of ours."""
+    apps, problem = on_gpus
+    if problem and devices:
+        request.warnings.append(problem)
+    if not apps:
+        return []
+    ours = {str(gpu) for live in members if live["state"] in observed.ALIVE for gpu in live["label"].get("gpus") or ()}
+    return space.strangers(apps, gpus.names(devices), state.root, ours)
 
 
 def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], key: str) -> list[str]:
@@ -99,11 +198,15 @@ def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], 
 
 
 def _members(
-    members: t.Sequence[Live], runtimes: t.Mapping[str, Runtime], state: State, listening: t.Collection[int]
+    members: t.Sequence[Live],
+    runtimes: t.Mapping[str, Runtime],
+    state: State,
+    listeners: t.Sequence[ports.Listener],
 ) -> list[dict[str, t.Any]]:
     """The members with what they answer, all asked at once. One whose side channel is closed is not ready, as when it started."""
     if not members:
         return []
+    listening = {one.port for one in listeners}
     with ThreadPoolExecutor(max_workers=min(64, 2 * len(members))) as pool:
         asked: list[tuple[Live, Future[str], Future[list[dict[str, t.Any]] | None]]] = [
             (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
@@ -113,11 +216,19 @@ def _members(
             for live, unready, registered in asked
         ]
     for member in told:
+        member |= _serving(member, listeners)
         if state.draining(member["label"]["group"], member["label"]["member"]):
             member["draining"] = True
     for member in told:
         _mark_stuck(member, runtimes)
     return told
+
+
+def _serving(member: t.Mapping[str, t.Any], listeners: t.Sequence[ports.Listener]) -> dict[str, str | None]:
+    """{formation, listener_member}: what the process that listens on the member's HTTP port carries, whatever its label says."""
+    label = member["label"]
+    port = label.get("port") if member["state"] == "running" else None
+    return carried.serving(port if isinstance(port, int) else None, listeners, [str(label.get("address"))])
 
 
 def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None) -> dict[str, t.Any]:

@@ -37,6 +37,26 @@ def find(given: t.Sequence[t.Any] | None = None) -> tuple[list[Gpu], list[str]]:
     return [], problems
 
 
+def names(
+    devices: t.Sequence[t.Mapping[str, t.Any]], ask: t.Callable[[t.Sequence[str]], command.Said | None] = command.run
+) -> dict[str, list[str]]:
+    """The ids in `devices` of each GPU, by what the driver's tool calls it in its list of processes: NVIDIA's uuid, Ascend's NPU and chip.
+
+    Where the owner says which GPUs there are (pd_gpus), an id is the tool's index or the uuid itself, and the tool is asked for both."""
+    found: dict[str, list[str]] = {}
+    for told in devices:
+        for name in filter(None, dict.fromkeys([told.get("uuid"), told.get("chip"), told["id"]])):
+            found.setdefault(str(name), []).append(str(told["id"]))
+    if not devices or any(told.get("uuid") or told.get("chip") for told in devices):
+        return found
+    for argv, parse, key in ((_NVIDIA, parse_nvidia, "uuid"), (_ASCEND, parse_ascend, "chip")):
+        said = ask(argv)
+        for gpu in parse(said.out) if said and not said.error else ():
+            if gpu[key] not in found and gpu["id"] in found:
+                found[gpu[key]] = found[gpu["id"]]
+    return found
+
+
 def _given(number: int, item: t.Any) -> Gpu:
     """One entry of pd_gpus: a dictionary, or just the id."""
     if not isinstance(item, dict):
@@ -94,19 +114,21 @@ def parse_ascend(text: str) -> list[Gpu]:
     """npu-smi info: a table with two rows a chip; the first has NPU and name, the second chip, bus and memory. Devices are numbered in
     its order, which is what ASCEND_RT_VISIBLE_DEVICES counts."""
     found: list[Gpu] = []
-    name = None
+    name = npu = None
     for line in text.splitlines():
         if "Process id" in line:
             break
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
         first = re.fullmatch(r"(\d+)\s+(\S.*)", cells[0])
         if first and len(cells) > 1 and cells[1] in ("OK", "Warning", "Alarm", "Critical", "UNKNOWN"):
-            name = first[2].strip()
+            npu, name = first[1], first[2].strip()
         elif name and len(cells) > 2 and re.match(r"[0-9A-Fa-f]{4}:", cells[1]):
             memory = re.findall(r"\d+\s*/\s*(\d+)", cells[2])
             found.append(
                 {
                     "id": str(len(found)),
+                    # How the tool's list of processes names it: "NPU.CHIP".
+                    "chip": f"{npu}.{cells[0].split()[0]}" if cells[0] else None,
                     "model": f"Ascend {name}",
                     "vendor": "ascend",
                     "memory_mib": int(memory[-1]) if memory else None,
@@ -115,8 +137,10 @@ def parse_ascend(text: str) -> list[Gpu]:
     return found
 
 
+_NVIDIA = ["nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits"]
+_ASCEND = ["npu-smi", "info"]
 _TOOLS: t.Sequence[tuple[list[str], t.Callable[[str], list[Gpu]]]] = (
-    (["nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits"], parse_nvidia),
+    (_NVIDIA, parse_nvidia),
     (["rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"], parse_amd),
-    (["npu-smi", "info"], parse_ascend),
+    (_ASCEND, parse_ascend),
 )

@@ -88,11 +88,11 @@ def listening(only: t.Collection[int] | None = None, root: str = "/proc") -> lis
         mark = processes.marker(pid, root) if pid else None
         # A member's arguments are in its label; another's command line helps to find whose it is.
         command = None if pid is None else _command(pid, root)
+        # What no member of ours is called, a stranger has made up.
+        member = mark[0] if mark and mark[0].isprintable() else None
         told.setdefault(
             (listener.port, pid),
-            Listener(
-                listener.port, listener.address, listener.uid, listener.inode, pid, command, mark[0] if mark else None
-            ),
+            Listener(listener.port, listener.address, listener.uid, listener.inode, pid, command, member),
         )
     return sorted(told.values(), key=lambda f: (f.port, f.pid or 0))
 
@@ -102,7 +102,9 @@ def _command(pid: int, root: str) -> str | None:
     line = processes.command_line(pid, root)
     first = line.split()[0] if line else ""
     process = processes.read(pid, root)
-    return os.path.basename(first) or (process.command if process else None)
+    name = os.path.basename(first) or (process.command if process else None)
+    # A stranger names its process as it likes; this is shown on screens.
+    return name and "".join(c if c.isprintable() else "?" for c in name)[:100]
 
 
 def _holders(inodes: t.Collection[int], root: str) -> dict[int, int]:

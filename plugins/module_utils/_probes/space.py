@@ -2,16 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Room on the disks of this host, and what is left on its GPUs."""
+"""Room on the disks of this host, and who is on its GPUs.
+
+Who is on GPUs is what the drivers' tools say: NVIDIA's and Ascend's. AMD's (rocm-smi --showpids, amd-smi process) name processes in forms
+that differ by version and could not be tried: strangers on AMD GPUs are not seen."""
 
 from __future__ import annotations
 
 import os
+import re
 import typing as t
 
-from . import command, processes
+from . import carried, command, elsewhere, processes
 
 _APPS = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv,noheader,nounits"]
+_NPU_APPS = ["npu-smi", "info"]
+# The server by which processes share a GPU: it holds a little memory of every GPU of a host, for whoever comes.
+_SERVICES = ("nvidia-cuda-mps-server",)
 
 
 def room(path: str) -> dict[str, t.Any]:
@@ -43,6 +50,7 @@ def on_gpus() -> list[dict[str, t.Any]]:
 def parse_apps(
     said: str, marker: t.Callable[[int], tuple[str, str] | None] = processes.marker
 ) -> list[dict[str, t.Any]]:
+    """nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory,process_name"""
     found = []
     for line in said.splitlines():
         cells = [cell.strip() for cell in line.split(",", 3)]
@@ -53,8 +61,70 @@ def parse_apps(
                     "uuid": cells[0],
                     "pid": int(cells[1]),
                     "used_mib": int(cells[2]) if cells[2].isdigit() else None,
-                    "command": os.path.basename(cells[3].split()[0]) if cells[3] else "",
+                    "command": _program(cells[3]),
                     "member": mark[0] if mark else None,
                 }
             )
     return found
+
+
+def parse_npu_apps(said: str) -> list[dict[str, t.Any]]:
+    """The list of processes below the table of npu-smi info: NPU and chip, the pid on the host, its name. A newer tool has a column more,
+    the pid in the process's container."""
+    found = []
+    _table, _title, rows = said.partition("Process id")
+    for line in rows.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        chip = re.fullmatch(r"(\d+)\s+(\d+)", cells[0])
+        if chip and len(cells) > 3 and cells[1].isdigit():
+            found.append({"uuid": f"{chip[1]}.{chip[2]}", "pid": int(cells[1]), "command": _program(cells[2])})
+    return found
+
+
+def users(ask: t.Callable[[t.Sequence[str]], command.Said | None] = command.run) -> tuple[list[dict[str, t.Any]], str]:
+    """(Who is on the GPUs of this host: {uuid, pid, command}, what went wrong in looking). `uuid` is the tool's own name of the GPU."""
+    found: list[dict[str, t.Any]] = []
+    problems = []
+    for argv, parse in ((_APPS, _nvidia_apps), (_NPU_APPS, parse_npu_apps)):
+        said = ask(argv)
+        if said and said.error:
+            problems.append(f"who is on the GPUs could not be read: {said.error}")
+        elif said:
+            found += parse(said.out)
+    return found, "; ".join(problems)
+
+
+def strangers(
+    found: t.Iterable[t.Mapping[str, t.Any]],
+    names: t.Mapping[str, t.Sequence[str]],
+    root: str,
+    ours: t.Collection[str] = (),
+    proc: str = "/proc",
+) -> list[dict[str, t.Any]]:
+    """{gpu, pid, command} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each GPU,
+    `ours` the GPUs of members that live here.
+
+    A process that cannot be looked at (a container's, to a user who is not root; one with a number of another pid namespace) counts as the
+    member's where one has that GPU: it would be a stranger to itself."""
+    told = []
+    for one in found:
+        if one["command"] in _SERVICES:
+            continue
+        mark = carried.whose(one["pid"], proc)
+        if mark and elsewhere.is_ours(mark["state_dir"], root, one["pid"], proc):
+            continue
+        unseen = not mark and not processes.environ(one["pid"], proc)
+        for gpu in names.get(one["uuid"], ()):
+            if not (unseen and gpu in ours):
+                told.append({"gpu": gpu, "pid": one["pid"], "command": one["command"]})
+    return sorted(told, key=lambda one: (one["gpu"], one["pid"]))
+
+
+def _nvidia_apps(said: str) -> list[dict[str, t.Any]]:
+    return [{key: one[key] for key in ("uuid", "pid", "command")} for one in parse_apps(said, lambda _pid: None)]
+
+
+def _program(words: str) -> str:
+    """The name of a program without its path and arguments, fit for a screen: it is a stranger's."""
+    name = os.path.basename(words.split()[0]) if words.split() else ""
+    return "".join(c if c.isprintable() else "?" for c in name)[:100]

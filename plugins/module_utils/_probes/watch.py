@@ -14,11 +14,12 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from .._core.errors import PdError
 from .._core.readiness import Judgement, Memory, Port, Sight, judge
 from .._core.symptom import Symptom, cut, diagnose, last_line
-from . import health, ports, processes
+from . import carried, health, ports, processes
 
 LOOK_EVERY = 0.5
 ROUTER_EVERY = 0.2
@@ -58,6 +59,7 @@ class Watch:
         self.members, self.live, self.read = members, live, read
         self._listeners = _Listeners({p["port"] for m in members for p in m.probe.get("listening") or ()})
         self._logs: dict[str, tuple[tuple[t.Any, ...] | None, list[str]]] = {}
+        self._serving: dict[str, dict[str, str | None]] = {}
 
     def until(self, seconds: float) -> dict[str, dict[str, t.Any]]:
         """Look until a state has changed (one has become ready, or failed), all are settled, or the time is over. Results by member id.
@@ -118,7 +120,20 @@ class Watch:
             backend=member.probe.get("backend"),
         )
         found = judge(sight, member.memory, now)
-        return _result(member, sight, found, live, now)
+        return {**_result(member, sight, found, live, now), **self._carried(member, found.state, held)}
+
+    def _carried(self, member: Watched, state: str, held: t.Sequence[ports.Listener]) -> dict[str, str | None]:
+        """{formation, listener_member}: what the process carries that listens on its HTTP port. Read once when it is ready: finding the
+        process is a walk over all of this host's, where its port is none of those that are watched anyway."""
+        if state != "ready":
+            self._serving.pop(member.id, None)
+            return carried.NOBODY
+        known = self._serving.get(member.id)
+        if known is None:
+            port = _port(member.probe["url"])
+            here = [h for h in held if h.port == port] or ports.listening({port})
+            known = self._serving[member.id] = carried.serving(port, here, [str(member.label.get("address"))])
+        return known
 
     def _lines(self, member: Watched, live: t.Mapping[str, t.Any]) -> list[str]:
         """The end of the member's log. A file is read again only when it has grown; of what is no file its runtime knows better."""
@@ -175,6 +190,13 @@ def _owned(
             owner, holder = "other", there[0].who
         found.append(Port(str(wanted["name"]), int(wanted["port"]), owner, holder))
     return tuple(found)
+
+
+def _port(url: str) -> int:
+    """The port of a member's URL; 0, which nobody listens on, where it has none that can be read."""
+    with contextlib.suppress(ValueError):
+        return urlsplit(url).port or 0
+    return 0
 
 
 def _health(member: Watched) -> tuple[int | None, str]:
