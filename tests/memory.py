@@ -185,7 +185,7 @@ class Hosts:
         wanted = plan["runtime"] or RUNTIMES[0]
         runtimes = [FactsRuntime(store, name) for name in RUNTIMES if name != wanted]
         asked = Order(part, phase, holder, break_lock=self.break_lock, **order)
-        world = World(self.now, lambda ports: {}, lambda label, seconds, upstream: "")
+        world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
 
     def phase(self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any) -> Results:
@@ -364,4 +364,21 @@ def told(facts: Facts) -> Facts:
     held = store.labels()
     groups = {label["group"] for label in held} | set(facts["records"])
     digests = {g: observed.digest_of_group(g, held, store.record(g)) for g in groups}
-    return {**facts, "digest": observed.digest(held), "digests": digests}
+    used = [*facts["ports"]["used"], *_listeners(facts)]
+    ports = {**facts["ports"], "used": used}
+    return {**facts, "ports": ports, "digest": observed.digest(held), "digests": digests}
+
+
+def _listeners(facts: Facts) -> list[dict[str, t.Any]]:
+    """Who listens where: what runs, whatever is known of it."""
+    found = []
+    for entry in facts["members"]:
+        label = entry.get("process") or entry["label"]
+        if entry["state"] == "running" and label.get("port"):
+            found.append({"port": int(label["port"]), "command": "engine", "pid": 1, "member": label["member"]})
+    return found
+
+
+def busy(facts: Facts, ports: t.Collection[int]) -> dict[int, str]:
+    """Of these ports those that somebody listens on now, with who."""
+    return {one["port"]: one["member"] for one in _listeners(facts) if one["port"] in ports}

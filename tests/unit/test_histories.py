@@ -60,6 +60,8 @@ class Histories(RuleBasedStateMachine):
         self.away: set[str] = set()
         self.dead: set[str] = set()
         self.broken: list[str] = []
+        # Ports that a router names, and that their own host has forgotten: a plan that does not see the router either cannot know of them.
+        self.forgotten: set[tuple[str, int]] = set()
         self.clock = 1000.0
 
     # -- hosts -----------------------------------------------------------------------------------------------------------
@@ -98,6 +100,7 @@ class Histories(RuleBasedStateMachine):
     def loses_its_state_folder(self, host: str) -> None:
         """What runs goes on, and only its processes know what it is."""
         facts = self.fleet.facts[host]
+        self.forgotten |= {(host, port) for facts_ in (facts,) for port in self._named(facts_, host)}
         facts |= {"records": {}, "locks": {}, "holds": []}
         facts["members"] = [m for m in facts["members"] if m["state"] == "running"]
         for member in facts["members"]:
@@ -225,7 +228,7 @@ class Histories(RuleBasedStateMachine):
     @rule(group=groups_, host=hosts_)
     def gives_a_machine_a_second_name(self, group: str, host: str) -> None:
         """The same state folder under two names: every run is refused."""
-        if host in self.fleet.silent:
+        if host in self.fleet.silent or host in self.away:
             return
         made = self._plan(group, "deploy", alias=host)
         assert made is None or "one-state-folder" in made.errors
@@ -257,12 +260,14 @@ class Histories(RuleBasedStateMachine):
                 self.broken.append(f"{when}: {label['member']} and {at[place]['label']['member']} both hold {place}")
             at[place] = member
             if label["role"] == "router":
-                routers.append(member)
-        by_url = {f"http://10.0.0.{host[1:]}:{port}": member for (host, port), member in at.items()}
-        for router in routers:
+                routers.append((host, member))
+        by_url = {f"http://10.0.0.{host[1:]}:{port}": (host, port) for host, port in at}
+        for host, router in routers:
             label = router.get("process") or router["label"]
             told = router.get("registered") if label.get("policy") == "dynamic" else label.get("peers")
-            reached = [by_url[p["url"]] for p in told or () if p["url"] in by_url]
+            places = [by_url[p["url"]] for p in told or () if p["url"] in by_url]
+            unseen = host in self.fleet.silent | self.away or router.get("unlabelled")
+            reached = [at[place] for place in places if not (unseen and place in self.forgotten)]
             engines = {(m["label"]["group"], m["formation"]) for m in reached}
             if len(engines) > 1 or any(group != label["group"] for group, _formation in engines):
                 who = [f"{m['label']['member']} of {m['formation']}" for m in reached]
@@ -310,6 +315,13 @@ class Histories(RuleBasedStateMachine):
             if member["state"] == "running"
         ]
 
+    @staticmethod
+    def _named(facts: dict[str, t.Any], host: str) -> set[int]:
+        """The ports of a host that its state folder keeps from others."""
+        labels = [m["label"] for m in facts["members"] if m["label"].get("port")]
+        places = [p for r in facts["records"].values() for p in r.get("members", ()) if p["host"] == host]
+        return {int(one["port"]) for one in (*labels, *places)} | {p for h in facts["holds"] for p in h["ports"]}
+
     def _end(self, host: str) -> None:
         for member in self.fleet.facts[host]["members"]:
             member |= {"state": "exited", "ready": False, "why": "the host went down"}
@@ -347,7 +359,6 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at`; at the write of that number
         the run falls over."""
-        others = self._of_others(group)
         made = self._plan(group, action, **more)
         if made is None:
             return
@@ -369,6 +380,7 @@ class Histories(RuleBasedStateMachine):
             before_phase("plan")
         for host in (one["host"] for one in made.plan["fence"]):
             self._end(host)
+        others = self._of_others(group)
         made.plan["dead_locks"] = sorted(self.dead)
         hosts = memory.Hosts(
             self.fleet.facts,

@@ -65,7 +65,9 @@ def test_a_state_folder_under_two_names_is_one_device(tmp_path):
 
 def test_looking_at_a_state_folder_creates_nothing(tmp_path):
     path = str(tmp_path / "nothing")
-    assert machine.state(path) == {"dir": path, "id": None, "device": None}
+    told = machine.state(path)
+    assert {key: told[key] for key in ("dir", "id", "device")} == {"dir": path, "id": None, "device": None}
+    assert told["place"] == f"{machine.device(str(tmp_path))}/nothing"
     assert not os.path.lexists(path)
 
 

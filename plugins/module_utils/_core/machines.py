@@ -54,11 +54,11 @@ def _check_folders(hosts: t.Mapping[str, Host], findings: Findings) -> None:
 
 
 def folder(host: Host) -> tuple[str, ...] | None:
-    """What makes a state folder the same one: its own id, else (nothing has been kept in it yet) its path on its machine."""
+    """What makes a state folder the same one: its own id, else (nothing has been kept in it yet) where it is on its machine."""
     if host.state.get("id"):
         return ("id", str(host.state["id"]))
-    if host.state.get("dir") and host.machine.known:
-        return ("path", str(host.machine.id), str(host.machine.boot), str(host.state["dir"]))
+    if host.state.get("place") and host.machine.known:
+        return ("place", str(host.machine.id), str(host.machine.boot), str(host.state["place"]))
     return None
 
 

@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .observed import Hold, Host
+from .record import Record, newest
 
 
 @dataclass
@@ -154,6 +155,24 @@ class Placer:
             heapq.heappush(self.heap, self._key(name))
             return seat
         return None
+
+
+def named_ports(
+    hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]
+) -> dict[str, dict[int, str]]:
+    """Ports by host that a record names, on whatever host it is: who is down there, or has lost its label, may be in a router's list of peers.
+    `but` tells of a group and a member that it does not matter for this plan."""
+    by_group: dict[str, list[Record]] = {}
+    for host in hosts.values():
+        for group, record in host.records.items():
+            by_group.setdefault(group, []).append(record)
+    named: dict[str, dict[int, str]] = {}
+    for group, records in by_group.items():
+        noted = newest(records)
+        for place in noted.members if noted else ():
+            if not but(group, place.id):
+                named.setdefault(place.host, {}).update((port, f"member {place.id}") for port in place.ports)
+    return named
 
 
 def reserved_on(plans: t.Iterable[t.Mapping[str, t.Any]], name: str, host: str) -> tuple[dict[int, str], set[str]]:

@@ -12,7 +12,7 @@ import typing as t
 from .finding import Findings
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
-from .placement import Placer, Room, Seat, reserved_on
+from .placement import Placer, Room, Seat, named_ports, reserved_on
 from .situation import Choice, Request
 from .spec import MAX_PORT, ROLES
 
@@ -56,13 +56,15 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
     kept = addresses_kept(formation.graves, formation.id)
     # Nothing of the group runs then that could still name a port.
     moot = formation.made and not formation.router_lost
+    again = {m.id for m in choice.replace}
+    named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again))
     rooms = {}
     for host in request.hosts.values():
         if host.name in request.silent:
             continue
         gone = {m.id for m in leaving if m.host == host.name}
         ports, gpus = reserved_on(request.reserved, name, host.name)
-        ports = {**kept.get(host.name, {}), **ports}
+        ports = {**named.get(host.name, {}), **kept.get(host.name, {}), **ports}
         rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name)
     return rooms
 

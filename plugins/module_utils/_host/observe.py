@@ -21,7 +21,7 @@ from .._core.errors import PdError
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
-from .._runtimes.protocol import Live, Runtime
+from .._runtimes.protocol import Live, Runtime, TellsDamage
 from .._runtimes.state import State
 from . import hidden
 from .wait import doomed
@@ -111,16 +111,21 @@ def _kept(request: Request, state: State, runtimes: t.Mapping[str, Runtime], bli
     """What the state folder says beside its members; nothing of one that cannot be read."""
     told: dict[str, t.Any] = {"state_dir": state.root, "state": machine.state(state.root)}
     if blind:
-        return {**told, "records": {}, "holds": [], "damaged": [], "digest": observed.digest(())}
-    # LEAD: State.holds() and State.damaged() are called as they are once they are there.
-    holds = getattr(state, "holds", list)
-    damaged = [getattr(state, "damaged", list), *(getattr(one, "damaged", list) for one in runtimes.values())]
+        nothing: dict[str, t.Any] = {"records": {}, "holds": [], "locks": {}, "damaged": [], "digests": {}}
+        return {**told, **nothing, "digest": observed.digest(())}
+    labels, records = state.labels(), state.records()
+    mine = [one for one in runtimes.values() if isinstance(one, TellsDamage)]
     return {
         **told,
-        "records": {g: r for g, r in state.records().items() if request.groups is None or g in request.groups},
-        "holds": list(holds()),
-        "damaged": [one for look in damaged for one in look()],
-        "digest": observed.digest(_runtimes.labels(state)),
+        "records": {g: r for g, r in records.items() if request.groups is None or g in request.groups},
+        "holds": state.holds(),
+        "locks": state.group_locks(),
+        "damaged": [dict(one._asdict()) for look in (state, *mine) for one in look.damaged()],
+        "digest": observed.digest(labels),
+        "digests": {
+            group: observed.digest_of_group(group, labels, records.get(group))
+            for group in sorted({label["group"] for label in labels} | set(records))
+        },
     }
 
 
@@ -256,6 +261,8 @@ def _mark_stuck(member: dict[str, t.Any], runtimes: t.Mapping[str, Runtime]) -> 
 
 def _unready(live: Live) -> str:
     """Why a member does not serve; empty when it does."""
+    if not live["label"].get("url"):
+        return live["why"] or "where it answers is not known"
     if live["state"] != "running":
         return live["why"] or live["state"]
     label = live["label"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .store import Damaged
+
 
 class Live(t.TypedDict):
     """A member as its host sees it. `state` is running, restarting, exited or missing (_core/observed.py)."""
@@ -37,6 +39,14 @@ class Prepares(t.Protocol):
 
     def images(self, names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
         """Of each image whether it exists, its id and digest; of a missing one whether it is pullable, and why not."""
+
+
+@t.runtime_checkable
+class TellsDamage(t.Protocol):
+    """A runtime that keeps labels of its own, beside those in the state directory."""
+
+    def damaged(self) -> list[Damaged]:
+        """What it keeps and cannot be believed."""
 
 
 class Runtime(t.Protocol):
