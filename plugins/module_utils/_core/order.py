@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The order of names, as a person counts: h2 before h10. An inventory gives its hosts in the order of its files, AWX in none that stays, and
-the same spec and facts must give the same plan."""
+"""The order of names, as a person counts: h2 before h10. An inventory gives its hosts in the order of its files, AWX in none that stays,
+and the same spec and facts must give the same plan."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Key = tuple[tuple[t.Union[str, tuple[int, str]], ...], str]
 
 
 def natural(name: t.Any) -> Key:
-    """A sort key. Text and numbers take turns, so that like is compared with like; names that look equal (h1, h01) are told apart by the name
-    itself."""
+    """A sort key. Text and numbers take turns, so that like is compared with like; names that look equal (h1, h01) are told apart by the
+    name itself."""
     text = str(name)
     parts = _NUMBER.split(text)
     return tuple(_number(part) if at % 2 else part for at, part in enumerate(parts)), text

@@ -54,8 +54,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def same(url: str) -> str:
-    """A URL in the one form in which two are compared. Only what is certainly the same address comes out alike; whatever else differs (a path,
-    a user, a rank behind an @) is another member, and text that is no URL stays as it is."""
+    """A URL in the one form in which two are compared. Only what is certainly the same address comes out alike; whatever else differs (a
+    path, a user, a rank behind an @) is another member, and text that is no URL stays as it is."""
     text = url.strip()
     try:
         parts = urlsplit(text)

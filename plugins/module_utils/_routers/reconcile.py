@@ -22,8 +22,8 @@ ATTEMPTS = 3
 
 @dataclass
 class Wanted:
-    """What the registry is to hold. `remove` are URLs that must not be in it; with `only_remove` nothing else is touched. `spare` are members
-    whose host does not answer now: they may serve, so that they are left where they are, and not missed where they are not."""
+    """What the registry is to hold. `remove` are URLs that must not be in it; with `only_remove` nothing else is touched. `spare` are
+    members whose host does not answer now: they may serve, so that they are left where they are, and not missed where they are not."""
 
     url: str
     model: str
@@ -39,8 +39,8 @@ class Wanted:
 
 @dataclass
 class Outcome:
-    """What was done. `stale` are entries that nobody wants and that are still there, `spared` those that may stay; `missing` are wanted ones
-    that are not there. `foreign` are the stale ones that the router must not keep: all, unless the caller bears with extra ones."""
+    """What was done. `stale` are entries that nobody wants and that are still there, `spared` those that may stay; `missing` are wanted
+    ones that are not there. `foreign` are the stale ones that the router must not keep: all, unless the caller bears with extra ones."""
 
     before: list[Peer] = field(default_factory=list)
     after: list[Peer] = field(default_factory=list)
