@@ -31,7 +31,7 @@ names = st.text(alphabet="0129ahH-._²٣é", max_size=8)
     ],
 )
 def test_numbers_compare_as_numbers(ordered: list[str]) -> None:
-    assert sorted(ordered[::-1], key=natural) == ordered
+    assert sorted(ordered[1:] + ordered[:1], key=natural) == ordered
 
 
 def test_a_name_that_is_no_text_has_a_place_too() -> None:
