@@ -15,13 +15,13 @@ if t.TYPE_CHECKING:
 
 
 def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
-    """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing in
-    `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
+    """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing
+    in `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
     strategy = str(getattr(task.get_play(), "strategy", None) or "linear")
     if not _waits(strategy):
         raise PdError(
             f"The play's strategy is {strategy}: its hosts would not wait for each other, and members of the next formation could start"
-            " before those of the last have stopped. Write strategy: linear in the play; then ANSIBLE_STRATEGY and ansible.cfg do not count."
+            " before those of the last have stopped. Write strategy: linear in the play; it wins over ANSIBLE_STRATEGY and ansible.cfg."
         )
     # Without the hosts that have failed before: they are in no batch any more.
     living = list(variables.get("ansible_play_hosts") or ())
