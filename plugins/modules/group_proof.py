@@ -18,6 +18,8 @@ description:
     member it sends both hops itself, and compares the answer with what the prefill alone gives.
   - A pair is good when decode took all tokens of the prompt from the transfer and computed none again, no failure counter grew, and the
     answer is right. Other traffic may run meanwhile; a measurement that it spoils is repeated.
+  - Where the plan's router keeps members that cannot be asked now (C(router.spare)), a request may go to one of them. It is sent again, and
+    a router that is not proven then is told as not judged, rather than as wrong; pairs are judged as always.
   - Run it where the router and the members can be reached, best on the router's own host. Proxies of the environment are not used.
 author:
   - The inferops.pd contributors (@inferops)
@@ -133,7 +135,9 @@ pairs:
       description: Why not, or a remark.
       type: str
 router:
-  description: The requests that went through the router, with their answers.
+  description:
+    - The requests that went through the router, with their answers. C(judged) is false when they may have gone to members that cannot be
+      asked.
   returned: always
   type: dict
 table:

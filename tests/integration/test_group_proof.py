@@ -206,6 +206,19 @@ def test_the_module(engines: Engines) -> None:
     assert "the plan lacks" in broken["msg"]
 
 
+def test_members_that_cannot_be_asked_do_not_make_a_router_wrong(engines: Engines) -> None:
+    """The router keeps one whose host does not answer: a request that goes there proves nothing, either way."""
+    plan = engines.plan("prefill-0", "decode-0", router=engines.urls["decode-0"])
+    plan["router"]["spare"] = ["http://127.0.0.1:9"]
+    found = Proof(Group.of_plan(plan, None), 10, 60, 64).run()
+    assert found["good"], found["msg"]
+    assert (
+        "not judged: requests may go to http://127.0.0.1:9, which cannot be asked now (it answered, but" in found["msg"]
+    )
+    plan["members"][1]["url"] = engines.urls["decode-garbage"]
+    assert not Proof(Group.of_plan(plan, None), 10, 60, 64).run()["good"], "the pairs are judged all the same"
+
+
 OURS, OLD = "1a2b3c4d-0000-4000-8000-000000000000", "9f8e7d6c-0000-4000-8000-000000000000"
 
 
