@@ -17,8 +17,10 @@ LOST = {"host": "h2", "machine": "0123abcd", "address": "10.0.0.2", "members": [
 VARIABLES = {"bmc": "10.9.0.2", "port": 623, "user": "${host}", "rack": {"a": 1}, "none": None}
 
 
-def made(argv: list[str], lost: dict[str, t.Any] = LOST, env: dict[str, str] | None = None) -> Command:
-    return command_for(argv, lost, "g", lambda host, name: VARIABLES.get(name) if host == "h2" else None, env or {})
+def made(argv: list[str], lost: dict[str, t.Any] | None = None, env: dict[str, str] | None = None) -> Command:
+    return command_for(
+        argv, lost or LOST, "g", lambda host, name: VARIABLES.get(name) if host == "h2" else None, env or {}
+    )
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
