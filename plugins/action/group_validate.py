@@ -17,6 +17,7 @@ from ..module_utils._core.validate import Verdict
 from ..module_utils._core.variables import misspelt
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, refuse
+from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import to_plain
 
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
@@ -41,6 +42,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
+        check_batch(self._task, self.task_vars)
         self._check_words()
         specs = {name or "group": to_plain(self.args["spec"])} if self.args["spec"] is not None else self._specs(name)
         results: dict[str, t.Any] = {}

@@ -10,12 +10,16 @@ module: group_proof
 short_description: Prove that the KV cache of a group really moves, pair by pair
 version_added: 0.1.0
 description:
+  - Compares the formation that each member's own process carries with the group's (O(formations)). Members of two formations accept each
+    other and answer wrongly, so that nothing is sent then.
   - Sends real requests and reads the engines' own counters. A group can answer every request with 200 and compute each prompt
     twice, so a status code proves nothing.
   - Through the router it sends a long prompt that no cache has seen and a short one. Through each pair of a prefill and a decode
     member it sends both hops itself, and compares the answer with what the prefill alone gives.
   - A pair is good when decode took all tokens of the prompt from the transfer and computed none again, no failure counter grew, and the
     answer is right. Other traffic may run meanwhile; a measurement that it spoils is repeated.
+  - Where the plan's router keeps members that cannot be asked now (C(router.spare)), a request may go to one of them. It is sent again, and
+    a router that is not proven then is told as not judged, rather than as wrong; pairs are judged as always.
   - Run it where the router and the members can be reached, best on the router's own host. Proxies of the environment are not used.
 author:
   - The inferops.pd contributors (@inferops)
@@ -44,6 +48,12 @@ options:
     description: Ids of the members to prove, for example those that are ready. Left out, all of the plan.
     type: list
     elements: str
+  formations:
+    description:
+      - The formation that the process of each member carries, by id, as M(inferops.pd.members_wait) read it on the member's own host.
+        An empty text or null is one that cannot be told.
+      - Left out, formations are not compared.
+    type: dict
   timeout:
     description: Seconds for one request.
     type: float
@@ -125,7 +135,9 @@ pairs:
       description: Why not, or a remark.
       type: str
 router:
-  description: The requests that went through the router, with their answers.
+  description:
+    - The requests that went through the router, with their answers. C(judged) is false when they may have gone to members that cannot be
+      asked.
   returned: always
   type: dict
 table:
@@ -149,7 +161,7 @@ from ..module_utils._probes.proof import Group, Proof
 
 def prove(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     try:
-        group = Group.of_plan(params["plan"], params["api_key"])
+        group = Group.of_plan(params["plan"], params["api_key"], params["formations"])
     except KeyError as exc:
         raise PdError(f"the plan lacks {exc}. Give the value `plan` that group_plan returned, whole.") from exc
     if params["members"] is not None:
@@ -164,6 +176,7 @@ def main() -> None:
         argument_spec={
             "plan": {"type": "dict", "required": True},
             "members": {"type": "list", "elements": "str"},
+            "formations": {"type": "dict"},
             "timeout": {"type": "float", "default": 60},
             "limit": {"type": "float", "default": 600},
             "max_pairs": {"type": "int", "default": 64},

@@ -14,6 +14,8 @@ version_added: 0.1.0
 description:
   - Reads one entry of C(pd_groups), fills in what is inherited, and reports every finding at once. A pair of prefill and decode that would
     answer wrongly is an error.
+  - As the first task of every playbook it also refuses a play that goes through its hosts in batches (C(serial)), or without waiting for
+    each other (strategy C(free)); a group is judged, stopped and formed as a whole.
   - It runs on the controller and changes nothing.
 author:
   - The inferops.pd contributors (@inferops)

@@ -10,9 +10,11 @@ module: router_peers
 short_description: Make a router know exactly the members that a group has
 version_added: 0.1.0
 description:
-  - Reads the worker registry of a running router, adds the members that it lacks, removes those that it should not have, and reads
+  - Reads the worker registry of a running router, removes the members that it should not have, adds those that it lacks, and reads
     the registry back until it says so. An answer to a call proves nothing - one router queues, another accepts a member that is
     down.
+  - It fails when the router keeps a member that it should not have, and adds nothing beside such a one. Members of two formations
+    of a group accept each other, and answer wrongly.
   - Run it where the router's address can be reached, best on the router's own host. Proxies of the environment are not used.
 author:
   - The inferops.pd contributors (@inferops)
@@ -73,18 +75,25 @@ options:
     type: list
     elements: str
     default: []
+  spare:
+    description:
+      - URLs of members whose host does not answer now. They may serve, so that they are neither removed nor counted as RV(stale), and not
+        added where they are not. One that is in O(remove) is removed.
+    type: list
+    elements: str
+    default: []
   only_remove:
     description: Whether to do nothing but remove O(remove), which comes before members are stopped.
     type: bool
     default: false
   exclusive:
-    description: Whether to remove members that are in neither list. Otherwise they are reported as RV(stale) only.
+    description: Whether to remove members that are in none of the lists. Otherwise they are reported as RV(stale) only, and fail nothing.
     type: bool
     default: true
   manage:
     description:
       - Whether to change the registry. With V(false) it is read and compared only, for a router whose members are fixed at its
-        start.
+        start. One that has more of them than it should fails the task, since only another router can be rid of it.
     type: bool
     default: true
   timeout:
@@ -140,7 +149,12 @@ missing:
   type: list
   elements: str
 stale:
-  description: URLs in it that are not wanted and still there.
+  description: URLs in it that are not wanted and still there. They fail the task, unless O(exclusive) says otherwise.
+  returned: always
+  type: list
+  elements: str
+spared:
+  description: URLs of O(spare) that are in it.
   returned: always
   type: list
   elements: str
@@ -177,6 +191,7 @@ def main() -> None:
             "model": {"type": "str", "required": True},
             "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
             "remove": {"type": "list", "elements": "str", "default": []},
+            "spare": {"type": "list", "elements": "str", "default": []},
             "only_remove": {"type": "bool", "default": False},
             "exclusive": {"type": "bool", "default": True},
             "manage": {"type": "bool", "default": True},

@@ -206,6 +206,68 @@ def test_the_module(engines: Engines) -> None:
     assert "the plan lacks" in broken["msg"]
 
 
+def test_members_that_cannot_be_asked_do_not_make_a_router_wrong(engines: Engines) -> None:
+    """The router keeps one whose host does not answer: a request that goes there proves nothing, either way."""
+    plan = engines.plan("prefill-0", "decode-0", router=engines.urls["decode-0"])
+    plan["router"]["spare"] = ["http://127.0.0.1:9"]
+    found = Proof(Group.of_plan(plan, None), 10, 60, 64).run()
+    assert found["good"], found["msg"]
+    assert (
+        "not judged: requests may go to http://127.0.0.1:9, which cannot be asked now (it answered, but" in found["msg"]
+    )
+    plan["members"][1]["url"] = engines.urls["decode-garbage"]
+    assert not Proof(Group.of_plan(plan, None), 10, 60, 64).run()["good"], "the pairs are judged all the same"
+
+
+OURS, OLD = "1a2b3c4d-0000-4000-8000-000000000000", "9f8e7d6c-0000-4000-8000-000000000000"
+
+
+def formed(engines: Engines, **formations: str | None) -> dict[str, t.Any]:
+    plan = {**engines.plan("prefill-0", "decode-0"), "formation": OURS}
+    told = {name.replace("_", "-"): its for name, its in formations.items()}
+    return support.module_direct("group_proof", {"plan": plan, "formations": told})
+
+
+def test_the_table_says_of_which_formation_all_are(engines: Engines) -> None:
+    told = formed(engines, prefill_0=OURS, decode_0=OURS)
+    assert told["good"] is True
+    assert told["table"][0] == "all 2 members are of formation 1a2b3c4d"
+
+
+@pytest.mark.parametrize("unknown", [None, ""])
+def test_what_cannot_be_told_is_noted(engines: Engines, unknown: str | None) -> None:
+    told = formed(engines, prefill_0=OURS, decode_0=unknown)
+    assert told["good"] is True
+    assert told["table"][0].startswith("1 of 2 members are of formation 1a2b3c4d; formation not known: decode-0 (")
+    assert formed(engines)["table"][0].startswith("formation not known: decode-0, prefill-0 (")
+
+
+def test_a_member_of_another_formation_is_told_before_anything_is_sent(engines: Engines) -> None:
+    before = http.get(engines.urls["decode-0"] + "/metrics").text
+    told = formed(engines, prefill_0=OURS, decode_0=OLD)
+    assert (told["failed"], told["good"], told["pairs"]) == (True, False, [])
+    assert "nothing was sent" in told["msg"]
+    assert told["table"][0] == "decode-0 is of formation 9f8e7d6c, the group is of 1a2b3c4d"
+    assert "inferops.pd.restart -e pd_group=g" in told["msg"]
+    assert http.get(engines.urls["decode-0"] + "/metrics").text == before
+
+
+def test_members_that_are_not_proven_are_not_compared(engines: Engines) -> None:
+    plan = {**engines.plan("prefill-0", "decode-0", "decode-recompute"), "formation": OURS}
+    given = {"prefill-0": OURS, "decode-0": OURS, "decode-recompute": OLD}
+    some = {"plan": plan, "formations": given, "members": ["prefill-0", "decode-0"]}
+    assert support.module_direct("group_proof", some)["good"] is True
+
+
+def test_a_plan_without_a_formation_still_wants_one_for_all(engines: Engines) -> None:
+    plan = engines.plan("prefill-0", "decode-0")
+    group = Group.of_plan(plan, None, {"prefill-0": OURS, "decode-0": OLD})
+    found = Proof(group, 5, 20, 4).run()
+    assert not found["good"]
+    assert found["table"][0] == "prefill-0 is of formation 1a2b3c4d, decode-0 is of 9f8e7d6c"
+    assert Proof(Group.of_plan(plan, None), 5, 20, 4).run()["good"], "without formations nothing is compared"
+
+
 def test_a_member_that_never_answers_costs_its_deadline_and_no_more(engines: Engines) -> None:
     import socket
 

@@ -47,6 +47,9 @@ class Registry:
         self.delay = 0.0  # sglang admits after this
         self.static = False
         self.stubborn = False  # a DELETE is refused
+        self.forgetful = False  # a DELETE is answered with 200, and nothing is done
+        self.queued = 0.0  # sglang removes after this
+        self.together: list[str] = []  # who was there when somebody was added
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -95,6 +98,7 @@ class Registry:
         if self.static:
             text = "PD router requires specific add_prefill_server or add_decode_server methods"
             return 400, {"error": text, "code": "ADD_WORKER_FAILED"}
+        self.together += [url for url in self.workers if url == STALE]
         if self.deaf > 0:
             self.deaf -= 1
         elif self.delay:
@@ -107,6 +111,8 @@ class Registry:
         name = path.removeprefix("/workers/")
         if self.stubborn:
             return 500, {"error": "no"}
+        if self.forgetful:
+            return 200, {}
         if self.kind == "vllm":
             if "/" in name or ":" in name:
                 return 405, {"error": "passed on to a member"}
@@ -116,7 +122,9 @@ class Registry:
         found = next((url for url, w in self.workers.items() if w["id"] == name), None)
         if found is None:
             return 400, {"error": "Invalid worker_id"}
-        del self.workers[found]
+        threading.Timer(self.queued, self.workers.pop, (found, None)).start() if self.queued else self.workers.pop(
+            found
+        )
         return 202, {}
 
     def changes(self) -> list[tuple[str, str, t.Any]]:
@@ -166,18 +174,81 @@ def test_missing_members_are_added_and_a_second_run_changes_nothing(registry: Re
     assert registry.changes() == []
 
 
-def test_an_extra_member_is_removed_after_the_wanted_are_there(registry: Registry) -> None:
+def test_an_extra_member_is_seen_gone_before_anybody_is_added_beside_it(registry: Registry) -> None:
     registry.put(STALE, "prefill")
     found = reconcile(registry)
     assert (found.removed, found.stale) == ([STALE], [])
-    assert [method for method, _path, _body in registry.changes()] == ["POST", "POST", "DELETE"]
+    assert [method for method, _path, _body in registry.changes()] == ["DELETE", "POST", "POST"]
     assert set(registry.workers) == {PREFILL["url"], DECODE["url"]}
+
+
+def test_a_removal_that_is_only_queued_is_waited_for() -> None:
+    slow = Registry("sglang")
+    slow.put(STALE, "decode")
+    slow.queued = 1.0
+    try:
+        found = reconcile(slow)
+        assert (found.removed, found.foreign, found.missing) == ([STALE], [], [])
+        assert slow.together == []
+    finally:
+        slow.server.shutdown()
 
 
 def test_an_extra_member_is_only_told_without_exclusive(registry: Registry) -> None:
     registry.put(STALE, "prefill")
     found = reconcile(registry, exclusive=False)
-    assert (found.removed, found.stale) == ([], [STALE])
+    assert (found.removed, found.stale, found.foreign) == ([], [STALE], [])
+    assert found.confirmed == [PREFILL["url"], DECODE["url"]]
+    assert module(registry, exclusive=False).get("failed") is not True
+
+
+def test_a_spare_member_stays_where_it_is_and_is_not_missed_where_it_is_not(registry: Registry) -> None:
+    away = "http://127.0.0.1:1008"
+    registry.put(STALE, "decode")
+    found = reconcile(registry, spare=[STALE.upper() + "/", away])
+    assert (found.removed, found.stale, found.spared, found.missing) == ([], [], [STALE], [])
+    assert set(registry.workers) == {STALE, PREFILL["url"], DECODE["url"]}
+    told = module(registry, spare=[STALE, away])
+    assert (told["changed"], told["spared"], told["stale"]) == (False, [STALE], [])
+    assert "its host does not answer, and it may serve" in told["msg"]
+    assert reconcile(registry, spare=[STALE], remove=[STALE]).removed == [STALE]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "http://127.0.0.1:1001/v1",
+        "http://127.0.0.1:1001@127.0.0.1:1009",
+        "http://u@127.0.0.1:1001",
+        "http://127.0.0.1:1001?x",
+        "http://127.0.0.1:1001#x",
+        "https://127.0.0.1:1001",
+        "grpc://127.0.0.1:1001",
+        "127.0.0.1:1001",
+        "http://127.0.0.1:10011",
+        "http://127.0.0.1:1001@0",
+        "http://127.0.0.1:99999999",
+    ],
+)
+def test_no_spelling_makes_a_foreign_url_one_of_ours(registry: Registry, spelling: str) -> None:
+    registry.put(spelling, "prefill")
+    found = reconcile(registry)
+    assert found.removed == [spelling]
+    assert found.confirmed == [PREFILL["url"], DECODE["url"]]
+
+
+@pytest.mark.parametrize("spelling", ["HTTP://127.0.0.1:1001/", "http://127.0.0.1:1001//", " http://127.0.0.1:1001"])
+def test_another_spelling_of_a_member_is_that_member(registry: Registry, spelling: str) -> None:
+    registry.put(spelling, "prefill")
+    registry.put(DECODE["url"], "decode")
+    assert not reconcile(registry).changed
+
+
+def test_a_worker_without_a_url_is_not_passed_over(registry: Registry) -> None:
+    registry.workers["x"] = {"worker_type": "prefill", "id": "7"}
+    with pytest.raises(RegistryError, match="lists a worker without a URL"):
+        reconcile(registry, timeout=1)
+    assert registry.changes() == []
 
 
 def test_only_remove_touches_nothing_else(registry: Registry) -> None:
@@ -246,13 +317,28 @@ def test_a_static_router_says_what_to_do(vllm: Registry) -> None:
         reconcile(vllm)
 
 
-def test_a_refused_removal_is_told_and_does_not_stop_the_rest(registry: Registry) -> None:
+def test_a_refused_removal_is_a_failure_and_nobody_is_added_beside_it(registry: Registry) -> None:
     registry.put(STALE, "prefill")
+    registry.put(DECODE["url"], "decode")
     registry.stubborn = True
     found = reconcile(registry, timeout=3)
-    assert found.confirmed == [PREFILL["url"], DECODE["url"]]
-    assert (found.removed, found.stale) == ([], [STALE])
+    assert (found.confirmed, found.missing) == ([DECODE["url"]], [PREFILL["url"]])
+    assert (found.removed, found.stale, found.foreign) == ([], [STALE], [STALE])
     assert any("answered 500" in text for text in found.refusals)
+    assert all(method == "DELETE" for method, _path, _body in registry.changes())
+    told = module(registry, timeout=1)
+    assert told["failed"] is True
+    assert f"still has {STALE}, which is no member as the plan has it" in told["msg"]
+    assert "inferops.pd.restart" in told["msg"]
+
+
+def test_a_router_that_forgets_a_removal_is_a_failure_even_when_all_wanted_are_there(registry: Registry) -> None:
+    for url, role in ((PREFILL["url"], "prefill"), (DECODE["url"], "decode"), (STALE, "decode")):
+        registry.put(url, role)
+    registry.forgetful = True
+    told = module(registry, timeout=2)
+    assert (told["failed"], told["stale"], told["missing"]) == (True, [STALE], [])
+    assert STALE in told["msg"]
 
 
 def module(registry: Registry, check: bool = False, **changes: t.Any) -> dict[str, t.Any]:
@@ -288,6 +374,17 @@ def test_the_module_only_compares_when_it_does_not_manage(vllm: Registry) -> Non
     vllm.put(PREFILL["url"], "prefill", "unknown")
     told = module(vllm, manage=False, timeout=1, model="unknown")
     assert (told["failed"], told["missing"], told["confirmed"]) == (True, [DECODE["url"]], [PREFILL["url"]])
+    assert vllm.changes() == []
+
+
+def test_a_router_with_fixed_peers_that_has_one_too_many_is_to_be_replaced(vllm: Registry) -> None:
+    for url, role in ((PREFILL["url"], "prefill"), (DECODE["url"], "decode"), (STALE, "decode")):
+        vllm.put(url, role, "unknown")
+    told = module(vllm, manage=False, timeout=1, model="tiny")
+    assert (told["failed"], told["stale"], told["missing"]) == (True, [STALE], [])
+    assert f"was started with {STALE}" in told["msg"]
+    assert "Replace the router" in told["msg"]
+    assert module(vllm, manage=False, timeout=1, model="tiny", spare=[STALE]).get("failed") is not True
     assert vllm.changes() == []
 
 

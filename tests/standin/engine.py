@@ -66,6 +66,7 @@ COUNTERS = [
     *(
         "prompt_tokens_total",
         "generation_tokens_total",
+        "request_success_total",
         "num_requests_running",
         "num_requests_waiting",
         "kv_cache_usage_perc",
@@ -432,6 +433,8 @@ class Handler(BaseHTTPRequestHandler):
         self.engine.metrics.add("vllm:num_requests_running", 1)
         try:
             status, answer = self.engine.complete(body, path.endswith("chat/completions"))
+            # As the real one: every request that ends is counted, a prefill's after its one token.
+            self.engine.metrics.add("vllm:request_success_total", 1 if status == 200 else 0)
         finally:
             self.engine.metrics.add("vllm:num_requests_running", -1)
         if status == 200 and body.get("stream"):

@@ -58,6 +58,8 @@ class Engine:
     # Gauges whose sum is the number of requests in a member, and the one that is above zero while it holds KV.
     busy_metrics: tuple[str, ...] = ()
     held_metrics: tuple[str, ...] = ()
+    # Counters of the requests that a member has done with: what was in it at one moment is out when they have grown by as much.
+    done_metrics: tuple[str, ...] = ()
     # What a letter behind a number multiplies it by, where the engine reads such numbers.
     units: t.Mapping[str, int] = field(default_factory=dict)
     # Words of a context length that mean "what fits in memory": it may come out differently on two members.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from .observed import Member
+from .order import natural
 
 UNHEALTHY = 100
 # Its KV crosses the network to every peer, that of a member with a peer on its host need not.
@@ -22,5 +23,6 @@ def score(member: Member, peers: t.Sequence[Member]) -> float:
 
 
 def worst_first(members: t.Iterable[Member], peers: t.Sequence[Member]) -> list[Member]:
-    """By score, and of equal ones the youngest index first."""
-    return sorted(members, key=lambda m: (-score(m, peers), -m.index))
+    """By score, and of equal ones the youngest index first. Who stands at the same place in both goes by name: the order in which hosts and
+    members are given decides nothing."""
+    return sorted(members, key=lambda m: (-score(m, peers), -m.index, natural(m.host), natural(m.id)))

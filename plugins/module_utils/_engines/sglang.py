@@ -89,8 +89,17 @@ ENGINE = Engine(
     },
     auto_context=(),
     version_path="/server_info",
-    busy_metrics=("sglang:num_running_reqs", "sglang:num_queue_reqs"),
+    # Both sides get a request at once: before it runs it stands in queues of the transfer, which the plain queue does not count.
+    busy_metrics=(
+        "sglang:num_running_reqs",
+        "sglang:num_queue_reqs",
+        "sglang:num_prefill_bootstrap_queue_reqs",
+        "sglang:num_decode_prealloc_queue_reqs",
+        "sglang:num_decode_transfer_queue_reqs",
+    ),
     held_metrics=("sglang:num_prefill_inflight_queue_reqs",),
+    # By the server's front (managers/tokenizer_manager.py), on both sides.
+    done_metrics=("sglang:num_requests_total",),
     settle=from_file,
     speculation=_speculation,
     adapter_flags=("enable-lora", "lora-paths"),

@@ -105,6 +105,8 @@ ENGINE = Engine(
     version_path="/version",
     busy_metrics=("vllm:num_requests_running", "vllm:num_requests_waiting"),
     held_metrics=("vllm:kv_cache_usage_perc",),
+    # By reason; a prefill's own end for "length", after its one token (v1/metrics/loggers.py). One that its client gave up is not counted.
+    done_metrics=("vllm:request_success_total",),
     settle=from_file,
     speculation=_speculation,
     adapter_flags=("enable-lora", "lora-modules", "default-mm-loras"),

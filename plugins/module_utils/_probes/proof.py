@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The proof of a group: real requests through its router, and one through each pair of members, measured by the engines' own counters."""
+"""The proof of a group: its members are of one formation, and then real requests through its router, and one through each pair of members,
+measured by the engines' own counters."""
 
 from __future__ import annotations
 
@@ -15,10 +16,13 @@ from dataclasses import dataclass, field
 from .._core import evidence
 from .._core.errors import PdError
 from .._core.evidence import Generated, Growth, Transfer
+from .._core.order import natural
 from . import http, metrics
 
 ATTEMPTS = 3
 ANSWER_TOKENS = 16
+# How often a request is sent again while a router has members that cannot be asked: it goes to each in turn.
+SPARE_TRIES = 6
 # Counters follow an answer within a step of the engine's loop.
 SETTLE_FOR = 2.0
 SETTLE_EVERY = 0.1
@@ -29,7 +33,9 @@ Result = dict[str, t.Any]
 
 @dataclass
 class Group:
-    """What is proven. Members and router are the plan's; `counters`, `handoff` and `exact_text` its `proof`."""
+    """What is proven. Members and router are the plan's; `counters`, `handoff` and `exact_text` its `proof`. `formation` is the plan's, and
+    `formations` what the process of each member carries (None: it cannot be told), when that was looked at. `spare` are members that the
+    router keeps while their host does not answer: what goes through them is not judged."""
 
     name: str
     router: str | None
@@ -39,9 +45,17 @@ class Group:
     counters: t.Mapping[str, t.Any]
     exact_text: bool = False
     api_key: str | None = None
+    formation: str | None = None
+    formations: t.Mapping[str, str | None] | None = None
+    spare: t.Sequence[str] = ()
 
     @classmethod
-    def of_plan(cls, plan: t.Mapping[str, t.Any], api_key: str | None) -> Group:
+    def of_plan(
+        cls,
+        plan: t.Mapping[str, t.Any],
+        api_key: str | None,
+        formations: t.Mapping[str, str | None] | None = None,
+    ) -> Group:
         urls: dict[str, dict[str, str]] = {"prefill": {}, "decode": {}}
         for member in plan.get("members", ()):
             if member["role"] in urls:
@@ -58,7 +72,14 @@ class Group:
             proof.get("counters") or {},
             bool(proof.get("exact_text")),
             api_key,
+            plan.get("formation"),
+            formations,
+            tuple((plan.get("router") or {}).get("spare") or ()),
         )
+
+    @property
+    def members(self) -> list[str]:
+        return sorted((name for role in self.urls.values() for name in role), key=natural)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -89,17 +110,39 @@ class Proof:
         self._number = 0
 
     def run(self) -> Result:
-        """Raises nothing: what went wrong is in the result."""
+        """Raises nothing: what went wrong is in the result. Nothing is sent to members of two formations: they would answer."""
         group = self.group
+        mixed, formed = formation_of(group)
+        if mixed:
+            head = f"Group {group.name}: NOT PROVEN, and nothing was sent"
+            return {"router": None, "pairs": [], "good": False, "table": mixed, "msg": "\n".join([head, *mixed])}
         chosen = evidence.pairs(sorted(group.urls["prefill"]), sorted(group.urls["decode"]), self.max_pairs)
         with contextlib.suppress(PdError):
             self._context = self._smallest_context({m for pair in chosen for m in pair})
         measured = group.handoff == "kv_transfer_params"
-        router = self._router() if group.router else None
+        router = self._judged_router() if group.router else None
         found = [self._pair(p, d) for p, d in chosen] if measured else []
-        return {"router": router, "pairs": found, **_sum_up(group, router, found, len(chosen), measured)}
+        return {"router": router, "pairs": found, **_sum_up(group, router, found, len(chosen), measured, formed)}
 
     # -- through the router ------------------------------------------------------------------------------------------------------
+
+    def _judged_router(self) -> Result:
+        """The router's part. Beside spare members a request may go where nobody of this run can look: it is tried as often as it takes to
+        have been elsewhere, and what then is still not proven is not known, rather than wrong."""
+        result = self._router()
+        for _again in range(min(SPARE_TRIES, 2 * len(self.group.spare))):
+            if result["good"] or time.monotonic() > self.deadline:
+                return result
+            result = self._router()
+        if result["good"] or not self.group.spare:
+            return result
+        whom = ", ".join(self.group.spare)
+        return {
+            **result,
+            "good": True,
+            "judged": False,
+            "why": f"requests may go to {whom}, which cannot be asked now ({result['why']})",
+        }
 
     def _router(self) -> Result:
         """A long prompt that no cache has seen and a short one, as a client sends them. The receiving members' counters say whether
@@ -331,6 +374,28 @@ class Proof:
         )
 
 
+def formation_of(group: Group) -> tuple[list[str], list[str]]:
+    """(what is wrong, what is to be said) of the formations that the members' own processes carry, each as lines of the table."""
+    members = group.members
+    if group.formations is None or not members:
+        return [], []
+    known = {name: str(group.formations[name]) for name in members if group.formations.get(name)}
+    # A plan without one is of a group that an earlier version formed: then those that are known must at least be alike.
+    ours = group.formation or next(iter(known.values()), None)
+    others = {name: its for name, its in known.items() if its != ours}
+    if others:
+        whose = "the group is" if group.formation else f"{next(iter(known))} is"
+        wrong = [f"{name} is of formation {its[:8]}, {whose} of {str(ours)[:8]}" for name, its in others.items()]
+        todo = "members of two formations accept each other and answer wrongly: form the group anew with inferops.pd.restart"
+        return [*wrong, f"{todo} -e pd_group={group.name}"], []
+    unknown = [name for name in members if name not in known]
+    if not unknown:
+        return [], [f"all {len(members)} members are of formation {str(ours)[:8]}"]
+    of = f"{len(known)} of {len(members)} members are of formation {str(ours)[:8]}; " if known else ""
+    why = "started by an earlier version, or its environment cannot be read"
+    return [], [f"{of}formation not known: {', '.join(unknown)} ({why})"]
+
+
 def _prompt_tokens(answer: t.Mapping[str, t.Any]) -> int:
     count = (answer.get("usage") or {}).get("prompt_tokens")
     if not isinstance(count, int) or count < 1:
@@ -373,14 +438,25 @@ def _shown(request: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def _sum_up(
-    group: Group, router: t.Mapping[str, t.Any] | None, found: list[Result], wanted: int, measured: bool
+    group: Group,
+    router: t.Mapping[str, t.Any] | None,
+    found: list[Result],
+    wanted: int,
+    measured: bool,
+    formed: t.Sequence[str],
 ) -> Result:
     bad = [p for p in found if not p["good"]]
-    lines = []
+    lines = list(formed)
     if router is not None:
         lines.append(
             f"router {router['url']}: "
-            + ("answers a long and a short prompt" if router["good"] else f"NOT GOOD: {router['why']}")
+            + (
+                f"not judged: {router['why']}"
+                if router.get("judged") is False
+                else "answers a long and a short prompt"
+                if router["good"]
+                else f"NOT GOOD: {router['why']}"
+            )
         )
         lines += [line for request in router.get("requests") or () for line in _shown(request)]
     if found:

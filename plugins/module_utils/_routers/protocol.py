@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
+import json
 import typing as t
+from urllib.parse import urlsplit
 
 from .._core.errors import PdError
 from .._probes.http import Answer, Unanswered, request
@@ -46,9 +50,33 @@ class RouterDialect(t.Protocol):
         """Whether the entry serves requests for that model."""
 
 
+_PORTS = {"http": 80, "https": 443}
+
+
 def same(url: str) -> str:
-    """A URL in the one form in which two are compared."""
-    return url.strip().rstrip("/").lower()
+    """A URL in the one form in which two are compared. Only what is certainly the same address comes out alike; whatever else differs (a
+    path, a user, a rank behind an @) is another member, and text that is no URL stays as it is."""
+    text = url.strip()
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return text
+    scheme = parts.scheme.lower()
+    if not scheme or not host:
+        return text
+    with contextlib.suppress(ValueError):
+        # http://[0:0::1] is http://[::1]. A zone (%eth0) stays as it is.
+        host = str(ipaddress.ip_address(host))
+    user, at, _place = parts.netloc.rpartition("@")
+    place = f"[{host}]" if ":" in host else host
+    port = _PORTS.get(scheme) if port is None else port
+    rest = (
+        parts.path.rstrip("/")
+        + (f"?{parts.query}" if parts.query else "")
+        + (f"#{parts.fragment}" if parts.fragment else "")
+    )
+    return f"{scheme}://{user}{at}{place}:{port}{rest}"
 
 
 def call(method: str, url: str, body: t.Any, timeout: float, doing: str) -> Answer:
@@ -76,14 +104,21 @@ def read(url: str, timeout: float) -> list[Peer]:
             f"Reading the router's registry: {answer.asked} gave no list of workers: {answer.excerpt()!r}",
             unreadable=True,
         )
-    return [_peer(w) for w in workers if isinstance(w, dict) and w.get("url")]
+    nameless = next(
+        (w for w in workers if not (isinstance(w, dict) and isinstance(w.get("url"), str) and w["url"])), None
+    )
+    if nameless is not None:
+        # Passed over it would be a member that the router reaches and that nobody compares.
+        told = f"{answer.asked} lists a worker without a URL: {json.dumps(nameless)[:120]}"
+        raise RegistryError(f"Reading the router's registry: {told}", unreadable=True)
+    return [_peer(w) for w in workers]
 
 
 def _peer(raw: t.Mapping[str, t.Any]) -> Peer:
     healthy = raw.get("is_healthy", raw.get("healthy", True))
     model = raw.get("model_id")
     return {
-        "url": str(raw["url"]),
+        "url": raw["url"],
         "worker_type": str(raw.get("worker_type") or ""),
         "healthy": bool(healthy),
         "id": str(raw.get("id") or raw["url"]),

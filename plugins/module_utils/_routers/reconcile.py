@@ -22,12 +22,14 @@ ATTEMPTS = 3
 
 @dataclass
 class Wanted:
-    """What the registry is to hold. `remove` are URLs that must not be in it; with `only_remove` nothing else is touched."""
+    """What the registry is to hold. `remove` are URLs that must not be in it; with `only_remove` nothing else is touched. `spare` are
+    members whose host does not answer now: they may serve, so that they are left where they are, and not missed where they are not."""
 
     url: str
     model: str
     peers: list[dict[str, t.Any]]
     remove: list[str] = field(default_factory=list)
+    spare: list[str] = field(default_factory=list)
     only_remove: bool = False
     exclusive: bool = True
     manage: bool = True
@@ -37,7 +39,8 @@ class Wanted:
 
 @dataclass
 class Outcome:
-    """What was done. `stale` are entries that nobody wants and that are still there; `missing` wanted ones that are not."""
+    """What was done. `stale` are entries that nobody wants and that are still there, `spared` those that may stay; `missing` are wanted
+    ones that are not there. `foreign` are the stale ones that the router must not keep: all, unless the caller bears with extra ones."""
 
     before: list[Peer] = field(default_factory=list)
     after: list[Peer] = field(default_factory=list)
@@ -45,6 +48,8 @@ class Outcome:
     removed: list[str] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    spared: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     unhealthy: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -58,11 +63,12 @@ class Outcome:
 class Difference:
     """What separates the registry from what is wanted. `wrong` are entries of a wanted URL with another role or model."""
 
-    missing: list[dict[str, t.Any]]
-    wrong: list[Peer]
-    extra: list[Peer]
-    unwanted: list[Peer]
-    confirmed: list[str]
+    missing: list[dict[str, t.Any]] = field(default_factory=list)
+    wrong: list[Peer] = field(default_factory=list)
+    extra: list[Peer] = field(default_factory=list)
+    unwanted: list[Peer] = field(default_factory=list)
+    spared: list[Peer] = field(default_factory=list)
+    confirmed: list[str] = field(default_factory=list)
 
 
 class Reconciler:
@@ -90,15 +96,15 @@ class Reconciler:
                 outcome.added = [p["url"] for p in difference.missing]
                 outcome.removed = [p["url"] for p in self._going(difference)]
             elif not check:
-                outcome.after = self._read_back()
+                outcome.after = self._read_until(lambda now: not now.missing)
             return self._finish(outcome) if check else self._settle(outcome)
         for _attempt in range(ATTEMPTS):
             if not difference.missing and not self._going(difference):
                 break
             outcome.refusals = []
-            self._apply(difference, outcome)
-            outcome.after = self._read_back()
-            difference = self._compare(outcome.after)
+            difference = self._clear(difference, outcome)
+            if not self._going(difference):
+                difference = self._admit(difference, outcome)
             if self.clock() >= self.deadline:
                 break
         return self._settle(outcome)
@@ -115,10 +121,19 @@ class Reconciler:
             self._finish(outcome)
         return outcome
 
-    def _apply(self, difference: Difference, outcome: Outcome) -> None:
-        # An entry with the wrong role blocks its URL, so it goes first; all others go last, so that the router is never left empty.
-        for peer in difference.wrong:
+    def _clear(self, difference: Difference, outcome: Outcome) -> Difference:
+        """Take out what must not be there, and see it gone. That comes first: a new prefill beside an old decode would be used, and answer
+        wrongly, while a router that is empty for a moment says so (503)."""
+        going = self._going(difference)
+        for peer in going:
             self._remove(peer, outcome)
+        if not going:
+            return difference
+        outcome.after = self._read_until(lambda now: not self._going(now))
+        return self._compare(outcome.after)
+
+    def _admit(self, difference: Difference, outcome: Outcome) -> Difference:
+        """Add what is missing, and see it there."""
         for wanted in difference.missing:
             try:
                 self.dialect.add(self.wanted.url, wanted, self.wanted.model, self._call_timeout())
@@ -127,9 +142,9 @@ class Reconciler:
                 if exc.missing:
                     raise
                 outcome.refusals.append(str(exc))
-        for peer in self._going(difference):
-            if peer not in difference.wrong:
-                self._remove(peer, outcome)
+        if difference.missing:
+            outcome.after = self._read_until(lambda now: not now.missing)
+        return self._compare(outcome.after)
 
     def _remove(self, peer: Peer, outcome: Outcome) -> None:
         try:
@@ -143,16 +158,19 @@ class Reconciler:
         return [*difference.wrong, *difference.unwanted, *extra]
 
     def _compare(self, have: list[Peer]) -> Difference:
-        unwanted_urls = {same(u) for u in self.wanted.remove}
+        unwanted, spare = ({same(u) for u in urls} for urls in (self.wanted.remove, self.wanted.spare))
         peers = [] if self.wanted.only_remove else self.wanted.peers
         by_url = {same(p["url"]): p for p in peers}
         missing = dict(by_url)
-        difference = Difference([], [], [], [], [])
+        difference = Difference()
         for entry in have:
             url = same(entry["url"])
             peer = by_url.get(url)
             if peer is None:
-                (difference.unwanted if url in unwanted_urls else difference.extra).append(entry)
+                kind = (
+                    difference.unwanted if url in unwanted else difference.spared if url in spare else difference.extra
+                )
+                kind.append(entry)
             elif entry["worker_type"] != peer["role"] or (
                 # A router with fixed peers files them under "unknown", and goes by no model.
                 self.wanted.manage and not self.dialect.same_model(entry, self.wanted.model)
@@ -169,10 +187,11 @@ class Reconciler:
         outcome.confirmed = sorted(set(difference.confirmed))
         outcome.missing = [p["url"] for p in difference.missing]
         extra = [] if self.wanted.only_remove else difference.extra
-        outcome.stale = sorted({p["url"] for p in [*difference.wrong, *difference.unwanted, *extra]})
-        outcome.unhealthy = sorted(
-            p["url"] for p in outcome.after if not p["healthy"] and p["url"] in outcome.confirmed
-        )
+        outcome.foreign = _urls(self._going(difference))
+        outcome.stale = _urls([*difference.wrong, *difference.unwanted, *extra])
+        outcome.spared = _urls(difference.spared)
+        confirmed = {same(url) for url in outcome.confirmed}
+        outcome.unhealthy = _urls(p for p in outcome.after if not p["healthy"] and same(p["url"]) in confirmed)
         return outcome
 
     def _read(self) -> list[Peer]:
@@ -185,20 +204,21 @@ class Reconciler:
                     raise
                 self.sleep(READ_BACK_EVERY)
 
-    def _read_back(self) -> list[Peer]:
-        """The registry when it holds all that is wanted and nothing that must go, or as it is after 6 s."""
+    def _read_until(self, done: t.Callable[[Difference], bool]) -> list[Peer]:
+        """The registry when it says so, or as it is after 6 s."""
         until = min(self.clock() + READ_BACK_FOR, self.deadline)
         while True:
             have = self._read()
-            difference = self._compare(have)
-            if not difference.missing and not (self.wanted.manage and self._going(difference)):
-                return have
-            if self.clock() >= until:
+            if done(self._compare(have)) or self.clock() >= until:
                 return have
             self.sleep(READ_BACK_EVERY)
 
     def _call_timeout(self) -> float:
         return max(0.5, min(CALL_TIMEOUT, self.deadline - self.clock()))
+
+
+def _urls(peers: t.Iterable[Peer]) -> list[str]:
+    return sorted({p["url"] for p in peers})
 
 
 def _once(urls: list[str], url: str) -> None:

@@ -13,14 +13,14 @@ from . import dialect
 from .reconcile import Outcome, Reconciler, Wanted
 
 _DEFAULTS: dict[str, t.Any] = {
-    "peers": [], "remove": [], "only_remove": False, "exclusive": True, "manage": True, "timeout": 30.0, "settle": 30.0,
+    "peers": [], "remove": [], "spare": [], "only_remove": False, "exclusive": True, "manage": True, "timeout": 30.0, "settle": 30.0,
 }  # fmt: skip
 
 
 def register(asked: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
     """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised."""
     given = {**_DEFAULTS, **asked}
-    fields = ("url", "model", "peers", "remove", "only_remove", "exclusive", "manage", "settle")
+    fields = ("url", "model", "peers", "remove", "spare", "only_remove", "exclusive", "manage", "settle")
     wanted = Wanted(**{name: given[name] for name in fields})
     try:
         outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"]).run(check)
@@ -30,15 +30,18 @@ def register(asked: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
 
 
 def describe(outcome: Outcome, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    """The result. It fails when the registry does not hold in the end what it must."""
+    """The result. It fails when the registry does not hold in the end what it must, or holds what it must not."""
     problems = [] if check else list(outcome.refusals)
+    if outcome.foreign and not check:
+        problems.append(_foreign(outcome.foreign, params))
     if outcome.missing and not check:
-        problems.append(f"the router at {params['url']} did not admit {', '.join(outcome.missing)}")
-    if outcome.stale and params["only_remove"] and not check:
-        problems.append(f"the router at {params['url']} still has {', '.join(outcome.stale)}")
+        beside = "; nobody is added beside what must not be there" if outcome.foreign and params["manage"] else ""
+        problems.append(f"the router at {params['url']} did not admit {', '.join(outcome.missing)}{beside}")
     told = [f"{len(urls)} {word}" for urls, word in ((outcome.added, "added"), (outcome.removed, "removed")) if urls]
     summary = f"{len(outcome.confirmed)} of {len(params['peers'])} members confirmed by the router's list"
-    failed = not check and bool(outcome.missing or (outcome.stale and params["only_remove"]))
+    if outcome.spared:
+        summary += f"; {', '.join(outcome.spared)} stays in it: its host does not answer, and it may serve"
+    failed = not check and bool(outcome.missing or outcome.foreign)
     hint = " Read its own list (GET /workers) and its log; deploy again repeats this."
     return {
         "changed": outcome.changed,
@@ -48,6 +51,7 @@ def describe(outcome: Outcome, params: t.Mapping[str, t.Any], check: bool) -> di
         "confirmed": outcome.confirmed,
         "missing": outcome.missing,
         "stale": outcome.stale,
+        "spared": outcome.spared,
         "unhealthy": outcome.unhealthy,
         "msg": "; ".join(problems) + "." + hint if failed else ", ".join([*told, summary]),
         "warnings": [] if failed else problems,
@@ -56,6 +60,20 @@ def describe(outcome: Outcome, params: t.Mapping[str, t.Any], check: bool) -> di
             "after": _lines(outcome.after) if not check else _planned(outcome, params),
         },
     }
+
+
+def _foreign(urls: t.Sequence[str], params: t.Mapping[str, t.Any]) -> str:
+    """Whom a router reaches that is not of the plan, and what ends it."""
+    whom, are = ", ".join(urls), "are" if len(urls) > 1 else "is"
+    if not params["manage"]:
+        return (
+            f"the router at {params['url']} was started with {whom}, which {are} no member as the plan has it: a request may go there."
+            " Replace the router: inferops.pd.deploy, or inferops.pd.restart of its group"
+        )
+    return (
+        f"the router at {params['url']} still has {whom}, which {are} no member as the plan has it: a request may go there. Take it out"
+        " (DELETE /workers/..., the URL or the id encoded), or replace the router: inferops.pd.restart of its group"
+    )
 
 
 def _lines(peers: t.Iterable[t.Mapping[str, t.Any]]) -> str:

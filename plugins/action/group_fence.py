@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of group_fence: a user's command makes the statement that a host is lost a fact, before anything else is touched."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+
+from ..module_utils._core.errors import PdError
+from ..plugin_utils import _fence
+from ..plugin_utils._action import PdAction
+from ..plugin_utils._plain import to_plain
+
+
+class ActionModule(PdAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "plan": {"type": "dict", "required": True},
+        "command": {"type": "raw"},
+        "timeout": {"type": "float", "default": 60},
+        "env": {"type": "dict", "default": {}, "no_log": True},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        plan = to_plain(self.args["plan"])
+        argv, environment = _fence.read_command(to_plain(self.args["command"])), self._environment()
+        if self.args["timeout"] <= 0:
+            raise PdError(
+                "The fence command's timeout is not above zero. Give it the seconds that it may take at most."
+            )
+        lost = plan.get("fence") or []
+        if not argv or not lost:
+            why = "no host that is lost is known to have had members" if argv else "no fence command is set"
+            return {"skipped": True, "skip_reason": why, "fenced": [], "commands": []}
+        # All of them before any is run: one that cannot be filled in ends the task while nothing has happened.
+        commands = [_fence.command_for(argv, one, plan["group"], self._of_host, environment) for one in lost]
+        shown = [command.shown for command in commands]
+        if self._task.check_mode:
+            text = "; ".join(f"{c.host}: {c.shown}" for c in commands)
+            for command in commands:
+                self._display.display(f"{command.host} | would be fenced: {command.shown}")
+            return {
+                "changed": True,
+                "fenced": [],
+                "commands": shown,
+                "msg": f"Would fence, from the controller, {text}",
+            }
+        fenced: list[str] = []
+        for command in commands:
+            self._display.display(f"{command.host} | fencing it: {command.shown}")
+            self._run(command, environment, fenced)
+            fenced.append(command.host)
+        return {"changed": True, "fenced": fenced, "commands": shown, "msg": f"Fenced: {', '.join(fenced)}"}
+
+    def _run(self, command: _fence.Command, environment: t.Mapping[str, str], before: t.Sequence[str]) -> None:
+        ended = _fence.run(command, environment, self.args["timeout"])
+        if not ended.problem:
+            return
+        said = f" Its last line: {ended.line}" if ended.line else ""
+        done = f" Fenced before it: {', '.join(before)}." if before else ""
+        text = (
+            f"Fencing {command.host}: the command {command.shown} {ended.problem}.{said}{done} It counts as not fenced: nothing of the"
+            " group has been stopped or started. Fence it by hand and leave pd_fence_command out, or mend the command, and run again."
+        )
+        raise AnsibleActionFail(text, result={"failed": True, "fenced": list(before), "host": command.host})
+
+    def _environment(self) -> dict[str, str]:
+        return _fence.read_environment(to_plain(self.args["env"]))
+
+    def _of_host(self, host: str, name: str) -> t.Any:
+        """A variable of a lost host, as its own plays would see it. One that has left the inventory has none."""
+        hostvars = self.task_vars.get("hostvars") or {}
+        return to_plain(hostvars[host].get(name)) if host in hostvars else None

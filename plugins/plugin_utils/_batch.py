@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Whether a play goes through its hosts as a group needs it: all of them in each task, and no task before the last has ended on all."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._core.errors import PdError
+
+if t.TYPE_CHECKING:
+    from ansible.playbook.task import Task
+
+
+def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
+    """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing
+    in `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
+    strategy = str(getattr(task.get_play(), "strategy", None) or "linear")
+    if not _waits(strategy):
+        raise PdError(
+            f"The play's strategy is {strategy}: its hosts would not wait for each other, and members of the next formation could start"
+            " before those of the last have stopped. Write strategy: linear in the play; it wins over ANSIBLE_STRATEGY and ansible.cfg."
+        )
+    # Without the hosts that have failed before: they are in no batch any more.
+    living = list(variables.get("ansible_play_hosts") or ())
+    batch = set(variables.get("ansible_play_batch") or ())
+    left_out = [host for host in living if host not in batch]
+    if left_out:
+        told = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else "")
+        raise PdError(
+            f"The play goes through its hosts in batches (serial): {len(batch)} of {len(living)} hosts are in this one, without {told}."
+            " A group is planned over all of its hosts at once, and would be formed once for each batch. Remove serial from the play;"
+            " --limit, or -e pd_group=NAME, is how to work on a part."
+        )
+
+
+def _waits(strategy: str) -> bool:
+    """Whether it is linear, or a descendant by name: debug is linear with a prompt, mitogen_linear is linear with another transport."""
+    name = strategy.rpartition(".")[2]
+    return name in ("linear", "debug") or name.endswith("_linear")
