@@ -226,7 +226,8 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
             if not _verdict(hosts, plan, phase, hosts.phase(plan, phase)):
                 return False
         if plan["action"] == "remove":
-            return all(not r["failed"] for said in hosts.phase(plan, "forget", lift=_clean(plan, None)).values() for r in said)
+            forgot = hosts.phase(plan, "forget", lift=_clean(plan, None))
+            return all(r.get("ok") for said in forgot.values() for r in said)
     elif not _leave(plan, hosts):
         return False
     elif any(s["phase"] in ("leave", "stop") for s in plan["steps"]):

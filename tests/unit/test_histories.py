@@ -295,6 +295,8 @@ class Histories(RuleBasedStateMachine):
         if made is None:
             return
         if made.plan["pending"]:
+            if self._plan(group, "restart") is None:
+                return
             self._run(group, "restart")
             made = self._plan(group, "deploy")
         if made is None or "does-not-fit" in made.codes or "port-range-too-small" in made.codes:

@@ -205,6 +205,7 @@ def _probe(
         "backend": engine.backend if engine else None,
         "limit": group.limits["start"] if role != "router" else min(group.limits["start"], 120),
         "busy": list(engine.busy_metrics) if engine else [],
+        "done": list(engine.done_metrics) if engine else [],
         "held": list(engine.held_metrics) if engine and role == "prefill" else [],
         "metrics": engine.metrics_path if engine else None,
     }

@@ -42,18 +42,22 @@ class Room:
         reserved: t.Mapping[int, str],
         reserved_gpus: t.Collection[str],
         lifted: t.Callable[[Hold], bool] = lambda hold: False,
+        lingering: t.Collection[str] = (),
     ) -> Room:
         """The room on `host`, as if the members named in `gone` had left. `reserved` are ports of groups planned in the same run, and those
-        that nothing newer may have. `lifted` tells holds that are none for this plan."""
+        that nothing newer may have. `lifted` tells holds that are none for this plan; `lingering` are those of the gone whose ports a
+        router may still name."""
+        vacated = set(gone) - set(lingering)
         taken = {
             port: _owner(use)
             for port, use in host.used.items()
-            if use.get("member") not in gone or not use.get("member")
+            if use.get("member") not in vacated or not use.get("member")
         }
         held: set[str] = set(reserved_gpus)
         for member in host.members:
-            if member.id not in gone:
+            if member.id not in vacated:
                 taken.update((port, f"member {member.id}") for port in member.ports)
+            if member.id not in gone:
                 held.update(member.gpus)
         for hold in host.holds:
             if not lifted(hold):

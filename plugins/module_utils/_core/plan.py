@@ -210,7 +210,9 @@ def _assemble(
     formations.assert_one(plan, choice, {m.id for m in situation.adopt})
     ids = {h: request.hosts[h].machine.id for h in {m["parts"][0]["host"] for m in members}}
     identity = formations.to_record(formation, situation, ids, request.run)
-    plan["record"] = record.of_plan(plan, group, template, situation.record, identity)
+    left = {(m.host, m.id) for m, _why in choice.leave}
+    still_there = {(m.host, m.id) for m in situation.members} - left
+    plan["record"] = record.of_plan(plan, group, template, situation.record, identity, still_there)
     # Waiting for a member that comes up by itself is work, and changes nothing.
     plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
     plan["diff"] = diff.of_plan(plan, situation.record, template.masked())
@@ -230,10 +232,11 @@ def _upstream(choice: Choice, engines: t.Mapping[str, Engine]) -> list[dict[str,
         return []
     return [
         {
+            "id": m.id,
             "url": m.label.get("url"),
             "metrics": engine.metrics_path,
             "busy": list(engine.busy_metrics),
-            "done": list(getattr(engine, "done_metrics", ())),
+            "done": list(engine.done_metrics),
         }
         for m in choice.keep
         if m.role == "prefill" and m.ready and m.label.get("url")

@@ -110,9 +110,11 @@ def of_plan(
     template: GroupTemplate,
     before: t.Mapping[str, t.Any],
     identity: t.Mapping[str, t.Any],
+    still_there: t.Collection[tuple[str, str]] = (),
 ) -> dict[str, t.Any]:
     """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `identity` is
-    which formation it is of, and what of earlier ones may still run (formations.py)."""
+    which formation it is of, and what of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and
+    are left where they are."""
     router = plan["router"]["member"]
     record: dict[str, t.Any] = {
         "schema": SCHEMA,
@@ -151,11 +153,12 @@ def of_plan(
         "endpoint": {**plan["endpoint"], "registered": False},
         "state": "partial",
     }
-    if plan["unknown"]:
-        known = {m["id"] for m in record["members"]}
-        record["members"] += [
-            m for m in before.get("members", ()) if m["id"] in plan["unknown"] and m["id"] not in known
-        ]
+    known = {m["id"] for m in record["members"]}
+    record["members"] += [
+        m
+        for m in before.get("members", ())
+        if (m["id"] in plan["unknown"] or (m["host"], m["id"]) in still_there) and m["id"] not in known
+    ]
     if plan["pending"]:
         for key in ("revision", "spec", "templates", "choices"):
             record[key] = before.get(key, record[key])

@@ -63,9 +63,10 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
         if host.name in request.silent:
             continue
         gone = {m.id for m in leaving if m.host == host.name}
+        lingering = set() if moot else {m.id for m, _why in choice.leave if m.host == host.name and m.role != "router"}
         ports, gpus = reserved_on(request.reserved, name, host.name)
         ports = {**named.get(host.name, {}), **kept.get(host.name, {}), **ports}
-        rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name)
+        rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name, lingering)
     return rooms
 
 

@@ -469,7 +469,7 @@ class Work:
             # A member that leaves is in no plan any more: how it is stopped stays with it.
             "restart": int((member.get("restart") or {}).get("attempts") or 0),
             "stop": dict(member.get("stop") or {}),
-            "probe": {key: probe.get(key) for key in ("busy", "held", "metrics", "listening")},
+            "probe": {key: probe.get(key) for key in ("busy", "done", "held", "metrics", "listening")},
             "created": round(self.world.now(), 3),
             "run": self.order.holder.get("run"),
         }
