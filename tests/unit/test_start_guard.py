@@ -436,7 +436,9 @@ class Container:
         (root / "tmp").mkdir(exist_ok=True)
         (root / "inside").mkdir(exist_ok=True)
         text = docker_spec.render_start("m", "g", created, 2, watched)
-        self.text = text.replace("/tmp/.inferops", f"{root}/tmp/.inferops").replace(docker_spec.INSIDE, f"{root}/inside")
+        self.text = text.replace("/tmp/.inferops", f"{root}/tmp/.inferops").replace(
+            docker_spec.INSIDE, f"{root}/inside"
+        )
         (root / "inside" / "start").write_text(self.text)
 
     def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
