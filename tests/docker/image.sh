@@ -18,7 +18,7 @@ echo 'root:x:0:' >"$root/etc/group"
 
 programs=("$python")
 if [ "${1:-}" != bare ]; then
-    for name in sh cat dirname sleep env true; do programs+=("$(readlink -f "$(type -P "$name")")"); done
+    for name in sh cat dirname sleep env true stat sha256sum; do programs+=("$(readlink -f "$(type -P "$name")")"); done
 fi
 cp "${programs[@]}" "$root/usr/bin/"
 ln -sf "$version" "$root/usr/bin/python3"

@@ -117,7 +117,7 @@ class Life(Site):
         for state in states or self.states:
             for starts in state.glob("groups/*/members/*/starts"):
                 try:
-                    pid = int(starts.read_text().split()[-1])
+                    pid = int(starts.read_text().splitlines()[-1].split()[1])
                 except (OSError, IndexError):
                     continue  # it is being made, or removed
                 if alive(pid):

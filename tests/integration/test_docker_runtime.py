@@ -19,8 +19,9 @@ from integration import support_runtime as support
 from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, containers, hidden
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
+from ansible_collections.inferops.pd.plugins.module_utils._probes import model as probed
 from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runtime
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import guard, runtime
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
@@ -268,6 +269,152 @@ def test_nothing_starts_after_a_boot(host: Host, port: int) -> None:
     live = host.until(member, state="exited")
     assert "the host was booted since" in live["why"]
     assert live["exit"] == 0
+
+
+def formed(host: Host, formation: str) -> None:
+    """What a record of that formation leaves for the start scripts, replaced as State replaces it."""
+    place = guard.make_directory(host.state, "g")
+    new = Path(place, ".new")
+    new.write_text(f"{formation}\n")
+    new.chmod(0o644)
+    new.replace(Path(place, "formation"))
+
+
+def refused(host: Host, member: dict[str, t.Any], why: str) -> None:
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    live = host.until(member, state="exited")
+    assert live["why"].startswith(f"not started: {why}")
+    assert live["exit"] == 0
+    time.sleep(1)
+    assert host.live(member)["state"] == "exited"
+    assert support.marked(host.state.root) == []
+
+
+@pytest.mark.parametrize("user", ["", "65534:65534"])
+def test_nothing_starts_into_another_formation(host: Host, port: int, user: str) -> None:
+    """Whoever the image has it run as: the guard's directory is for everybody to read."""
+    formed(host, "f-1")
+    member = one(port, attempts=3, image=as_user(host.engine, user))
+    member["parts"][0]["labels"]["formation"] = "f-1"
+    host.start(member)
+    host.ready(member)
+    marks = processes.marks(host.live(member)["pid"])
+    assert (marks["INFEROPS_PD_GROUP"], marks["INFEROPS_PD_FORMATION"]) == ("g", "f-1")
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    host.until(member, state="running", restarts=1)
+    host.ready(member)
+    formed(host, "f-2")
+    refused(host, member, "its group has been formed anew without it (it is of formation f-1, the group of f-2)")
+
+
+def as_user(engine: Engine, user: str) -> str:
+    """The test image with another USER."""
+    if not user:
+        return IMAGE
+    name = f"pd-test-user:{user.partition(':')[0]}"
+    engine.docker("create", "--name", "made", IMAGE, "true")
+    engine.docker("commit", "--change", f"USER {user}", "made", name)
+    engine.docker("rm", "made")
+    return name
+
+
+def test_nothing_starts_on_an_exchanged_model(host: Host, port: int, tmp_path: Path) -> None:
+    model, blobs = tmp_path / "snapshots" / "1", tmp_path / "blobs"
+    model.mkdir(parents=True)
+    blobs.mkdir()
+    (blobs / "abc").write_text("weights")
+    (model / "config.json").write_text("{}")
+    (model / "weights").symlink_to("../../blobs/abc")
+    (model / "leads nowhere").symlink_to("../../nothing")
+    member = one(port, attempts=3, model=str(model))
+    host.start(member)
+    host.ready(member)
+    stamp = host.live(member)["label"]["identity"]["stamp"]
+    assert stamp == probed.facts(str(model))["stamp"]
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    host.until(member, state="running", restarts=1)
+    host.ready(member)
+    (blobs / "abc").write_text("other weights")
+    refused(host, member, f"the files of its model in {model} are not those that it was created with")
+
+
+def test_in_an_image_that_cannot_tell_a_member_is_started_once(host: Host, port: int, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    docker = host.engine.docker
+    docker("create", "--net", "host", "--name", "made", IMAGE, "python3", "-c", "import os; os.unlink('/usr/bin/stat')")
+    docker("start", "-a", "made")
+    docker("commit", "made", "pd-test-slim:1")
+    docker("rm", "made")
+    member = one(port, attempts=3, model=str(tmp_path), image="pd-test-slim:1")
+    host.start(member)
+    host.ready(member)
+    assert "inferops.pd: stat or sha256sum are lacking here" in host.runtime.logs("g", "g-prefill-0", 10)[0]
+    refused(host, member, "stat or sha256sum are lacking here")
+
+
+def test_names_that_a_shell_holds_reach_the_member(host: Host, port: int, tmp_path: Path) -> None:
+    env = {
+        name: f"the user's {name}" for name in ("UID", "OPTIND", "PPID", "first", "child", "_pd_got", "RANDOM", "code")
+    }
+    member = one(port, env={**env, "DUMP": "/out/env"}, mounts=[f"{tmp_path}:/out"], attempts=1)
+    host.start(member)
+    host.ready(member)
+    seen = json.loads((tmp_path / "env").read_text())["env"]
+    assert {name: seen.get(name) for name in env} == env
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_member_of_another_user_in_its_container_is_a_member(host: Host, port: int) -> None:
+    member = one(port, image=as_user(host.engine, "65534:65534"))
+    host.start(member)
+    host.ready(member)
+    pid = host.live(member)["pid"]
+    assert processes.marked(host.state.root) == {}
+    within = host.engine.inspect("g-prefill-0")["Id"]
+    assert pid in [p.pid for p in processes.marked(host.state.root, within=within)["g-prefill-0"]]
+    assert runtime("supervisor", host.state).members() == []
+    host.stop(member)
+    assert support.marked(host.state.root) == []
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_container_whose_label_is_damaged_does_not_vanish(host: Host) -> None:
+    marks = ["--label", f"com.inferops.pd.state={host.state.root}", "--label", "com.inferops.pd.member=g-prefill-7"]
+    marks += ["--label", "com.inferops.pd.group=g"]
+    host.engine.docker("create", "--name", "aa", *marks, IMAGE, "sleep", "60")
+    text = '{"group": "g", "member": "g-prefill-8", "role": "prefill", "index": 8}'
+    host.engine.docker(
+        "create", "--name", "bb", *marks[:2], "--label", f"com.inferops.pd.label={text}", IMAGE, "sleep", "9"
+    )
+    deep = "[" * 100_000
+    host.engine.docker(
+        "create", "--name", "cc", *marks[:2], "--label", f"com.inferops.pd.label={deep}", IMAGE, "sleep", "9"
+    )
+    assert host.runtime.members() == []
+    found = {one["path"]: one for one in host.runtime.damaged()}
+    assert found["container aa"] == {
+        "path": "container aa",
+        "why": "its label com.inferops.pd.label is no JSON",
+        "group": "g",
+        "member": "g-prefill-7",
+    }
+    assert found["container bb"]["why"] == "its label com.inferops.pd.label has no usable revision, generation"
+    assert set(found) == {"container aa", "container bb", "container cc"}
+    host.runtime.remove("g", "g-prefill-7", 1)
+    assert host.engine.names() == ["bb", "cc"]
+
+
+def test_what_an_adopted_member_was_given_is_laid_over_its_containers_label(host: Host, port: int) -> None:
+    member = one(port)
+    host.start(member)
+    label = host.state.label("g", "g-prefill-0")
+    host.state.write_label({**label, "formation": "f-1", "adopted": True, "schema": 2, "port": 1})
+    told = host.live(member)["label"]
+    assert {"formation": "f-1", "adopted": True, "schema": 2, "port": port}.items() <= told.items()
+    host.state.write_label({**label, "formation": "f-1"})
+    assert "formation" not in host.live(member)["label"], "of one that was not adopted the container tells the truth"
 
 
 def test_one_that_ignores_sigterm_gets_its_grace_and_no_more(host: Host, port: int) -> None:

@@ -326,6 +326,60 @@ def test_a_member_that_keeps_dying_is_given_up_and_one_that_will_not_end_is_kill
     assert site.left() == {}
 
 
+def _here(member: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The same member with the Python of a lab's host."""
+    member["parts"][0]["argv"][0] = member["parts"][0]["executable"] = "/usr/bin/python3"
+    return member
+
+
+def _away(*ids: str) -> dict[str, t.Any]:
+    plan = support_runtime.slice_of("g", [], absent=ids, create=[], action="remove")
+    return {"plan": {**plan, "runtime": "systemd"}, "phase": "stop", "break_lock": True}
+
+
+def test_a_start_on_an_exchanged_model_or_another_machine_is_refused_for_good(bare: Fleet) -> None:
+    site = bare
+    site.lab.ssh("h1", "mkdir -p /tmp/model && echo '{}' > /tmp/model/config.json")
+    moved, exchanged = (
+        _here(support_runtime.member("g", role, 0, port, attempts=3, model=model))
+        for role, port, model in (("prefill", 25001, None), ("decode", 25011, "/tmp/model"))
+    )
+    plan = {**support_runtime.slice_of("g", [moved, exchanged]), "runtime": "systemd"}
+    site.module("h1", "members", {"plan": plan, "phase": "start"}).ok()
+    pids = {name: pid for name, (_host, pid) in site.units().items()}
+    site.lab.ssh("h1", "echo '{\"other\": 1}' > /tmp/model/config.json")
+    site.lab.ssh("h1", "sed -i s/^_pd_read.*machine-id.*/_pd_got=0/ " + f"{STATE}/groups/g/members/g-prefill-0/run")
+    site.lab.ssh("h1", f"kill -KILL {pids['g-prefill-0']} {pids['g-decode-0']}")
+
+    def told() -> dict[str, t.Any] | None:
+        found = {live["label"]["member"]: live for live in site.facts("h1")["members"]}
+        return found if {live["state"] for live in found.values()} == {"exited"} else None
+
+    found = support_runtime.wait_for(told, 15, "refusals")
+    assert found["g-decode-0"]["why"].startswith("not started: the files of its model in /tmp/model are not those")
+    assert found["g-prefill-0"]["why"].startswith("not started: this is another machine than the one")
+    assert {live["exit"] for live in found.values()} == {78}
+    assert site.units() == {}
+    site.module("h1", "members", _away("g-prefill-0", "g-decode-0")).ok()
+    site.module("h1", "members", {**_away("g-prefill-0", "g-decode-0"), "phase": "forget"}).ok()
+    assert site.left() == {}
+
+
+def test_members_whose_labels_are_gone_can_be_stopped(bare: Fleet) -> None:
+    """One runs, of the other only the unit is left."""
+    site = bare
+    members = [_here(support_runtime.member("g", "prefill", i, p)) for i, p in enumerate((25001, 25011))]
+    plan = {**support_runtime.slice_of("g", members), "runtime": "systemd"}
+    site.module("h1", "members", {"plan": plan, "phase": "start"}).ok()
+    site.lab.ssh("h1", f"systemctl stop inferops-pd-g-prefill-1; rm -rf {STATE}")
+    assert set(site.units()) == {"g-prefill-0"}
+    removed = site.module("h1", "members", _away("g-prefill-0", "g-prefill-1")).ok().out
+    assert '"g-prefill-0"' in removed.partition('"removed"')[2]
+    assert '"g-prefill-1"' in removed.partition('"removed"')[2]
+    site.module("h1", "members", {**_away("g-prefill-0", "g-prefill-1"), "phase": "forget"}).ok()
+    assert site.left() == {}
+
+
 def test_a_silent_systemd_is_told_before_anything_starts(bare: Fleet) -> None:
     site = bare
     site.lab.ssh(

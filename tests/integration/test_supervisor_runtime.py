@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -22,8 +23,14 @@ from integration import support_runtime as support
 from ansible_collections.inferops.pd.plugins.module_utils._core import observed
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
-from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import labels, runtime
+from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, processes
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
+    guard,
+    labels,
+    runtime,
+    supervisor_conf,
+    supervisor_daemon,
+)
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
@@ -37,7 +44,16 @@ class Host:
 
     def __init__(self, root: str) -> None:
         self.state = State(root)
+        self.again()
+
+    def again(self) -> None:
+        """A new look, as each module call takes one."""
+        self.state = State(self.state.root)
         self.runtime = runtime("supervisor", self.state)
+
+    def label(self, index):
+        known = {"group": "g", "member": f"g-prefill-{index}", "role": "prefill", "index": index}
+        return {**known, "runtime": "supervisor", "revision": "r1", "generation": 1, "created": time.time()}
 
     def do(self, plan, phase, holder=None, **order):
         return Work(Order(plan, phase, holder or ME, **order), self.state, self.runtime).run()
@@ -72,6 +88,11 @@ class Host:
             f"{member['id']} {state}",
         )
 
+    def daemons(self):
+        """Every supervisord of the directory, whether its files are there or not."""
+        conf = os.path.join(self.state.root, "supervisor", "supervisord.conf")
+        return [daemon.pid for daemon in supervisor_daemon.find(self.state.root, conf, processes.table())]
+
     @property
     def files(self):
         return [os.path.join(folder, name) for folder, _folders, names in os.walk(self.state.root) for name in names]
@@ -81,6 +102,8 @@ class Host:
 def host(tmp_path):
     made = Host(str(tmp_path / "state"))
     yield made
+    for daemon in made.daemons():
+        os.kill(daemon, signal.SIGKILL)
     support.clean_up(made.state.root)
 
 
@@ -139,7 +162,8 @@ def test_facts_tell_what_runs(host, port):
     assert (told["state"], told["ready"], told["restarts"], told["why"]) == ("running", True, 0, "")
     assert abs(told["since"] - time.time()) < 30
     assert member["parts"][0]["labels"].items() <= told["label"].items()
-    assert told["label"]["identity"] == {"engine": "1", "model": "m"}
+    stamp = executables.facts(sys.executable)["stamp"]
+    assert told["label"]["identity"] == {"engine": "1", "model": "m", "engine_stamp": stamp}
     read = observed.read_host("h1", facts)
     assert (read.members[0].alive, read.members[0].ports, read.members[0].gpus) == (True, {port}, ["3"])
     (use,) = [u for u in facts["ports"]["used"] if u["port"] == port]
@@ -336,6 +360,177 @@ def test_a_supervisord_that_died(host):
     host.ready(dies, third)
     host.stop(stays, dies, third)
     assert support.marked(host.state.root) == []
+
+
+# -- starts that are refused ---------------------------------------------------------------------------------------------------------------
+
+
+def formed(host, formation):
+    """What a record of that formation leaves for the start scripts."""
+    with open(os.path.join(guard.make_directory(host.state, "g"), "formation"), "w", encoding="ascii") as stream:
+        stream.write(f"{formation}\n")
+
+
+def refused(host, member, why):
+    """A member whose process is killed is not started again, for good."""
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    found = host.until(member, "exited")
+    assert (found["exit"], found["restarts"]) == (78, 0)
+    assert found["why"].startswith(f"not started: {why}")
+    support.wait_for(lambda: host.runtime._programs()[member["id"]]["statename"] in ("FATAL", "EXITED"), 20, "given up")
+    assert host.live(member)["why"] == found["why"]
+    assert support.marked(host.state.root) == []
+
+
+@pytest.mark.parametrize("window", [1, 60])
+def test_nothing_starts_into_another_formation(host, port, window):
+    formed(host, "f-1")
+    member = one(port, attempts=2)
+    member["restart"]["window"] = window
+    member["parts"][0]["labels"]["formation"] = "f-1"
+    host.start(member)
+    host.ready(member)
+    marks = processes.marks(host.live(member)["pid"])
+    assert (marks["INFEROPS_PD_GROUP"], marks["INFEROPS_PD_FORMATION"]) == ("g", "f-1")
+    time.sleep(1.5 if window == 1 else 0)
+    formed(host, "f-2")
+    refused(host, member, "its group has been formed anew without it (it is of formation f-1, the group of f-2)")
+    (told,) = observe(Request(), host.state)["members"]
+    assert (told["ready"], told["state"]) == (False, "exited")
+
+
+def test_nothing_starts_on_an_exchanged_model(host, port, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    member = one(port, attempts=2, model=str(model))
+    host.start(member)
+    host.ready(member)
+    os.kill(host.live(member)["pid"], signal.SIGKILL)
+    support.wait_for(lambda: (found := host.live(member))["restarts"] == 1 and found["state"] == "running")
+    host.stop(member)
+    host.start(member)
+    host.ready(member)
+    (model / "config.json").write_text('{"other": 1}')
+    refused(host, member, f"the files of its model in {model} are not those that it was created with")
+    assert host.start(member)["created"] == ["g-prefill-0"], "a deploy makes it anew, on the files that are there"
+    host.ready(member)
+
+
+# -- files that were lost -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_state_directory_that_was_lost(host):
+    """Members and their supervisord live on. They are found, nothing is started beside them, and they can be stopped."""
+    formed(host, "f-1")
+    members = [one(p, index=i, attempts=3, env={"FORK_SESSION": "1"}) for i, p in enumerate(support.free_ports(2))]
+    members[0]["parts"][0]["labels"]["formation"] = "f-1"
+    host.start(*members)
+    host.ready(*members)
+    (daemon,) = host.daemons()
+    pids = {m["id"]: host.live(m)["pid"] for m in members}
+    shutil.rmtree(host.state.root)
+    host.again()
+    found = {live["label"]["member"]: live for live in host.runtime.members()}
+    assert {name: live["pid"] for name, live in found.items()} == pids
+    live = found["g-prefill-0"]
+    assert live["label"] == {
+        "group": "g", "member": "g-prefill-0", "role": "prefill", "index": 0, "formation": "f-1",
+        "runtime": "supervisor", "generation": 0, "revision": "", "created": 0.0,
+    }  # fmt: skip
+    assert (live["state"], live["unlabelled"], "its label is gone" in live["why"]) == ("running", True, True)
+    assert "formation" not in found["g-prefill-1"]["label"]
+    assert runtime("systemd", host.state).members() == []
+    with pytest.raises(HostError, match=rf"pid {daemon}.* cannot be asked.*still runs g-prefill-0, g-prefill-1"):
+        host.runtime.create(one(support.free_ports(3)[2], index=2), host.label(2), {})
+    assert host.daemons() == [daemon]
+    host.runtime.sweep()
+    assert host.daemons() == [daemon]
+    host.runtime.remove("g", "g-prefill-0", 5)
+    assert [live["label"]["member"] for live in host.runtime.members()] == ["g-prefill-1"]
+    host.runtime.remove("g", "g-prefill-1", 5)
+    host.runtime.sweep()
+    assert (host.runtime.members(), host.daemons(), support.marked(host.state.root)) == ([], [], [])
+    assert not os.path.exists(host.state.root)
+
+
+@pytest.mark.parametrize("lost", ["supervisor", "supervisor/supervisord.sock"])
+def test_a_supervisord_that_cannot_be_asked_any_more(host, lost):
+    """It is told while it has members; without any it is ended, and another one is started: never are there two."""
+    members = [one(p, index=i, attempts=3) for i, p in enumerate(support.free_ports(3))]
+    host.start(*members[:2])
+    host.ready(*members[:2])
+    (daemon,) = host.daemons()
+    path = os.path.join(host.state.root, lost)
+    shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    assert "without supervision" in host.live(members[0])["why"]
+    result = host.do(support.slice_of("g", members, create=["g-prefill-2"]), "start")
+    assert "Remove or restart the groups of these members" in result["failed_members"]["g-prefill-2"]
+    assert host.daemons() == [daemon]
+    host.stop(*members[:2])
+    assert (host.daemons(), support.marked(host.state.root)) == ([], [])
+    host.start(*members)
+    host.ready(*members)
+    assert len(host.daemons()) == 1
+    assert all(host.live(m)["why"] == "" for m in members)
+
+
+def test_lost_files_of_a_supervisord_that_answers_are_written_again(host):
+    first, second = (one(p, index=i) for i, p in enumerate(support.free_ports(2)))
+    host.start(first)
+    shutil.rmtree(os.path.join(host.state.root, "supervisor", "members.d"))
+    os.unlink(os.path.join(host.state.root, "supervisor", "supervisord.conf"))
+    host.start(first, second, create=[second["id"]])
+    host.ready(first, second)
+    assert len(host.daemons()) == 1
+    host.stop(first, second)
+
+
+def test_an_earlier_versions_supervisord_is_known_by_its_command_line(host, port):
+    folder = os.path.join(host.state.root, "supervisor")
+    os.makedirs(os.path.join(folder, "members.d"), 0o700)
+    conf = os.path.join(folder, "supervisord.conf")
+    with open(conf, "w", encoding="utf-8") as stream:
+        stream.write(supervisor_conf.render_main(folder, host.runtime.socket))
+    subprocess.run([host.runtime._find(), "-c", conf], check=True)
+    (daemon,) = host.daemons()
+    os.unlink(support.wait_for(lambda: os.path.exists(host.runtime.socket) and host.runtime.socket))
+    # Who only looks at the file is none.
+    with subprocess.Popen(["tail", "-f", conf], stdout=subprocess.DEVNULL) as reader:
+        assert host.daemons() == [daemon]
+        reader.kill()
+    host.start(one(port))
+    host.ready(one(port))
+    assert len(host.daemons()) == 1
+    assert processes.read(daemon) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_another_users_process_does_not_keep_a_member_from_being_stopped(host, port):
+    member = one(port)
+    host.start(member)
+    host.ready(member)
+    env = {**os.environ, "INFEROPS_PD_MEMBER": "g-prefill-0", "INFEROPS_PD_STATE": host.state.root}
+    with subprocess.Popen(["/bin/sleep", "60"], env=env, user=65534) as pretender:
+        assert host.stop(member)["removed"] == ["g-prefill-0"]
+        assert host.runtime.members() == []
+        assert pretender.poll() is None
+        pretender.kill()
+
+
+def test_a_pid_in_starts_that_is_a_strangers_by_now(host, port):
+    member = one(port, env={"DIE": "3"})
+    host.start(member)
+    host.until(member, "exited")
+    code = "import os; os.execve('/bin/sleep', ['sleep', '60'], {})"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as stranger:
+        support.wait_for(lambda: processes.environ(stranger.pid) == b"")
+        path = os.path.join(host.state.member_dir("g", "g-prefill-0"), "starts")
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(f"{int(time.time()) - 5} ²\n{'9' * 300} {'9' * 300}\n{int(time.time()) - 5} {stranger.pid}\n")
+        host.stop(member)
+        assert stranger.poll() is None
+        stranger.kill()
 
 
 def test_a_supervisord_that_hangs_is_told(host, port):

@@ -76,8 +76,8 @@ def member(role: str = "prefill", **part: t.Any) -> dict[str, t.Any]:
 
 
 def container(**changes: t.Any) -> Container:
-    given = {"bound": (("/data/m", "/models/m"),), **changes}
-    return Container("registry.example/vllm@sha256:1f", LABEL, "/var/lib/inferops-pd", "/d/start", **given)
+    given = {"label": LABEL, "bound": (("/data/m", "/models/m"),), **changes}
+    return Container("registry.example/vllm@sha256:1f", state_dir="/var/lib/inferops-pd", start="/d/start", **given)
 
 
 def host(info: dict[str, t.Any], *present: str) -> Traits:
@@ -120,8 +120,10 @@ CASES: dict[str, tuple[dict[str, t.Any], Traits]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_golden_create_request(name: str) -> None:
     wanted, found = CASES[name]
-    secrets = "/d/env" if name == "nvidia" else None
-    text = json.dumps(render(wanted, container(secrets=secrets), found), indent=1, sort_keys=True) + "\n"
+    more = (
+        {"secrets": "/d/env", "guard": "/g/guard", "label": {**LABEL, "formation": "f-1"}} if name == "nvidia" else {}
+    )
+    text = json.dumps(render(wanted, container(**more), found), indent=1, sort_keys=True) + "\n"
     path = GOLDEN / f"docker-{name}.json"
     if os.environ.get("PD_GOLDEN") == "rewrite":
         path.write_text(text)

@@ -178,7 +178,8 @@ def venv(tmp_path):
 )
 def test_the_version_of_a_command_without_running_it(venv, name, version, distribution):
     found = executables.facts(str(venv / name))
-    assert found == {"exists": True, "path": str(venv / name), "version": version, "distribution": distribution}
+    known = {"exists": True, "path": str(venv / name), "version": version, "distribution": distribution}
+    assert found == {**known, "stamp": model.stamp(executables.files(str(venv / name)))}
 
 
 def test_a_command_linked_from_elsewhere_and_one_that_is_not_there(venv, tmp_path):
@@ -190,6 +191,7 @@ def test_a_command_linked_from_elsewhere_and_one_that_is_not_there(venv, tmp_pat
         "path": None,
         "version": None,
         "distribution": None,
+        "stamp": None,
     }
 
 

@@ -58,7 +58,7 @@ def test_what_no_environment_holds_is_refused(env):
 def test_the_script_holds_no_value_of_the_environment(tmp_path):
     text = script.render_run("g-prefill-0", "g", str(tmp_path), ["/opt/bin/vllm", "serve", "/models/a b"])
     assert text.startswith("#!/bin/sh\n# Member g-prefill-0 of group g")
-    assert "exec /opt/bin/vllm \\\n    serve \\\n    '/models/a b'\n" in text
+    assert "exec ${1:+/usr/bin/env} \"$@\" /opt/bin/vllm \\\n    serve \\\n    '/models/a b'\n" in text
     assert "export" not in text
 
 
@@ -78,7 +78,10 @@ def conf(**changes):
 @pytest.mark.parametrize(
     ("restart", "expected"),
     [
-        ({"attempts": 3, "window": 300}, {"autorestart": "unexpected", "startretries": "3", "startsecs": "300"}),
+        (
+            {"attempts": 3, "window": 300},
+            {"autorestart": "unexpected", "startretries": "3", "startsecs": "300", "exitcodes": "0,78"},
+        ),
         ({"attempts": 0, "window": 300}, {"autorestart": "false", "startretries": "0", "startsecs": "300"}),
         ({}, {"autorestart": "false", "startretries": "0"}),
     ],

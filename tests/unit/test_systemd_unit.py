@@ -182,6 +182,7 @@ def test_the_unit_of_a_member():
         "ExecStart=/bin/sh /s/groups/g/members/g-prefill-0/run",
         "WorkingDirectory=/s/groups/g/members/g-prefill-0",
         "Restart=on-failure",
+        "RestartPreventExitStatus=78",
         "RestartSec=1",
         "KillMode=control-group",
         "TimeoutStopSec=45",
@@ -270,38 +271,69 @@ def test_locked_memory():
 # -- the member's directory ------------------------------------------------------------------------------------------------------------
 
 
+LABEL = {"group": "g", "member": "g-prefill-0", "role": "prefill", "index": 0}
+
+
 @pytest.fixture
 def folder(tmp_path):
     state = State(str(tmp_path / "state"))
-    state.write_label({"group": "g", "member": "g-prefill-0"})
+    state.write_label(LABEL)
     return Folder(state, "g", "g-prefill-0")
 
 
 def test_environment_and_script(folder):
     odd = 'it\'s "q"\n100% $HOME %h\n'
     folder.write(
-        {"argv": ["/bin/sh", "-c", "true"], "env": {"ODD": odd}, "secrets": ["TOKEN"]}, {"TOKEN": "hunter2-secret"}
+        {"argv": ["/bin/sh", "-c", "true"], "env": {"ODD": odd}, "secrets": ["TOKEN"]},
+        LABEL,
+        {"TOKEN": "hunter2-secret"},
     )
     assert folder.masked(["the token is hunter2-secret"], {"secrets": ["TOKEN"]}) == ["the token is ********"]
     with open(f"{folder.path}/run", encoding="utf-8") as stream:
         script = stream.read()
     assert "hunter2" not in script
-    assert script.endswith("exec /bin/sh \\\n    -c \\\n    true\n")
+    assert script.endswith('exec ${1:+/usr/bin/env} "$@" /bin/sh \\\n    -c \\\n    true\n')
 
 
 def test_a_missing_secret_and_a_path_elsewhere_are_refused(folder):
     with pytest.raises(HostError, match="no value was given for its secrets TOKEN"):
-        folder.write({"argv": ["/bin/sh"], "secrets": ["TOKEN"]}, {})
+        folder.write({"argv": ["/bin/sh"], "secrets": ["TOKEN"]}, LABEL, {})
     for path in ("/etc/passwd", "../../x"):
         with pytest.raises(HostError, match="in its own directory"):
-            folder.write({"argv": ["/bin/sh"], "files": [{"path": path, "content": ""}]}, {})
+            folder.write({"argv": ["/bin/sh"], "files": [{"path": path, "content": ""}]}, LABEL, {})
 
 
 def test_starts(folder):
     assert folder.starts() == []
     with open(f"{folder.path}/starts", "w", encoding="ascii") as stream:
         stream.write("1700000000 17\nhalf\n1700000009 18\n")
-    assert folder.starts() == [(17, 1700000000.0), (18, 1700000009.0)]
+    assert folder.starts() == [(17, 1700000000.0, None, None), (18, 1700000009.0, None, None)]
+
+
+BOOT = "6f9c1f0e-7f4d-4b0a-9d0f-2f7d5a6f0a11"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (f"1700000000 17 {BOOT} 4711", (17, 1700000000.0, BOOT, 4711)),
+        ("1700000000 17 - -", (17, 1700000000.0, None, None)),
+        (f"1700000000 17 {BOOT} -", (17, 1700000000.0, None, None)),
+        ("1700000000 ²", None),
+        ("² 17", None),
+        (f"1700000000 17 {BOOT} ²", None),
+        ("1" * 400 + " 17", None),
+        ("1700000000 " + "9" * 5000, None),
+        (f"1700000000 17 {BOOT} {'9' * 5000}", None),
+        ("-5 -9", None),
+        ("1700000000 17 x y z", None),
+        ("1700000000 17 \udcff \x00", None),
+    ],
+)
+def test_a_line_of_starts(folder, line, told):
+    with open(f"{folder.path}/starts", "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(f"{line}\n")
+    assert [tuple(start) for start in folder.starts()] == ([told] if told else [])
 
 
 def test_scopes(folder):

@@ -12,6 +12,8 @@ import re
 import shutil
 import typing as t
 
+from .model import stamp
+
 # Looked for when the command is a bare interpreter (python -m ...).
 ENGINES = ("vllm", "sglang")
 _LAYOUTS = (
@@ -24,24 +26,52 @@ _PYTHON = re.compile(r"(?:^|/)(?:python|pypy)[0-9.]*$")
 
 
 def facts(name: str) -> dict[str, t.Any]:
-    """{exists, path, version, distribution}. A bare name is looked up on PATH."""
+    """{exists, path, version, distribution, stamp}. A bare name is looked up on PATH."""
+    path = _path(name)
+    if path is None:
+        told = {"path": name if "/" in name else None, "version": None, "distribution": None, "stamp": None}
+        return {"exists": False, **told}
+    info = _installed(path)
+    distribution, version = _metadata(info) if info else (None, None)
+    return {
+        "exists": True,
+        "path": os.path.abspath(path),
+        "version": version,
+        "distribution": distribution,
+        "stamp": stamp(files(name)),
+    }
+
+
+def files(name: str) -> list[str]:
+    """The files by which it is told whether a command is still the one that it was: itself, and what its distribution was installed as."""
+    path = _path(name)
+    if path is None:
+        return []
+    info = _installed(path)
+    own = [os.path.join(info, part) for part in ("METADATA", "RECORD")] if info else []
+    return [os.path.abspath(path), *(part for part in own if os.path.isfile(part))]
+
+
+def _path(name: str) -> str | None:
     path = name if "/" in name else shutil.which(name)
-    if path is None or not os.path.isfile(path) or not os.access(path, os.X_OK):
-        return {"exists": False, "path": path if path and "/" in name else None, "version": None, "distribution": None}
-    distribution, version = _installed(path)
-    return {"exists": True, "path": os.path.abspath(path), "version": version, "distribution": distribution}
+    return path if path and os.path.isfile(path) and os.access(path, os.X_OK) else None
 
 
-def _installed(path: str) -> tuple[str | None, str | None]:
-    """(distribution, version) that a command belongs to."""
+def _installed(path: str) -> str | None:
+    """The dist-info of the distribution that a command belongs to."""
     command = os.path.basename(path)
     wanted = ENGINES if _PYTHON.search(path) else ()
     for site in _sites(path):
         for info in sorted(glob.glob(os.path.join(glob.escape(site), "*.dist-info"))):
-            name, _dash, version = os.path.basename(info)[: -len(".dist-info")].rpartition("-")
+            name = _named(info)[0]
             if name.lower() in wanted or (not wanted and _offers(info, command)):
-                return _metadata(info, name, version)
-    return None, None
+                return info
+    return None
+
+
+def _named(info: str) -> tuple[str, str]:
+    name, _dash, version = os.path.basename(info)[: -len(".dist-info")].rpartition("-")
+    return name, version
 
 
 def _offers(info: str, command: str) -> bool:
@@ -52,7 +82,9 @@ def _offers(info: str, command: str) -> bool:
     return not points and f"/bin/{command}," in _head(os.path.join(info, "RECORD"), 4 * 1024 * 1024)
 
 
-def _metadata(info: str, name: str, version: str) -> tuple[str, str]:
+def _metadata(info: str) -> tuple[str, str]:
+    """(distribution, version), as the distribution itself writes them."""
+    name, version = _named(info)
     head = _head(os.path.join(info, "METADATA"), 8192)
     told = re.search(r"^Version:\s*(\S+)", head, re.M)
     called = re.search(r"^Name:\s*(\S+)", head, re.M)

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 # Put into the environment of every member, and inherited by whatever it starts, in whatever session.
 MEMBER = "INFEROPS_PD_MEMBER"
 STATE = "INFEROPS_PD_STATE"
+GROUP = "INFEROPS_PD_GROUP"
+FORMATION = "INFEROPS_PD_FORMATION"
+_MARKS = (MEMBER, STATE, GROUP, FORMATION)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -63,24 +66,73 @@ def environ(pid: int, root: str = "/proc") -> bytes | None:
         return None
 
 
+def marks(pid: int, root: str = "/proc") -> dict[str, str]:
+    """What a process carries of the variables that mark members, by name; nothing of a process that carries none, or cannot be read."""
+    block = environ(pid, root)
+    if not block or b"INFEROPS_PD_" not in block:
+        return {}
+    values = dict(entry.split(b"=", 1) for entry in block.split(b"\0") if b"=" in entry)
+    return {name: os.fsdecode(values[name.encode()]) for name in _MARKS if values.get(name.encode())}
+
+
 def marker(pid: int, root: str = "/proc") -> tuple[str, str] | None:
     """(member id, state directory) of a process that belongs to a member."""
-    block = environ(pid, root)
-    if not block or MEMBER.encode() not in block:
+    found = marks(pid, root)
+    return (found[MEMBER], found.get(STATE, "")) if MEMBER in found else None
+
+
+def formation_of(pid: int, root: str = "/proc") -> str | None:
+    """The formation that a process was started for; None when it cannot be read, or an earlier version started it."""
+    return marks(pid, root).get(FORMATION)
+
+
+def owners(state_dir: str) -> frozenset[int]:
+    """The users whose processes can be members of a state directory: whoever looks, and whoever the directory belongs to. Anybody can put
+    a member's variables into the environment of a process of his own."""
+    try:
+        return frozenset({os.geteuid(), os.stat(state_dir).st_uid})
+    except OSError:
+        return frozenset({os.geteuid()})
+
+
+def owner(pid: int, root: str = "/proc") -> int | None:
+    """The user that a process runs as; None when it is gone."""
+    try:
+        return os.stat(f"{root}/{pid}").st_uid
+    except OSError:
         return None
-    values = dict(entry.split(b"=", 1) for entry in block.split(b"\0") if b"=" in entry)
-    name = values.get(MEMBER.encode())
-    return (os.fsdecode(name), os.fsdecode(values.get(STATE.encode(), b""))) if name else None
+
+
+def cgroup(pid: int, root: str = "/proc") -> str:
+    """What /proc says of a process's cgroups; empty when it is gone."""
+    try:
+        with open(f"{root}/{pid}/cgroup", encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def boot_id(root: str = "/proc") -> str | None:
+    """What tells this boot of the host from every other."""
+    try:
+        with open(f"{root}/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip() or None
+    except OSError:
+        return None
 
 
 def marked(
-    state_dir: str, processes: t.Mapping[int, Process] | None = None, root: str = "/proc"
+    state_dir: str, processes: t.Mapping[int, Process] | None = None, root: str = "/proc", within: str = ""
 ) -> dict[str, list[Process]]:
-    """Every process of every member of one state directory, by member id."""
+    """Every process of every member of one state directory, by member id: marked as such, and run by a user who may run members there, or
+    in the cgroup that has `within` in its name (in a container a member is whom its image says)."""
     found: dict[str, list[Process]] = {}
+    may = owners(state_dir)
     for process in (processes if processes is not None else table(root)).values():
         mark = marker(process.pid, root)
-        if mark and mark[1] == state_dir:
+        if not mark or mark[1] != state_dir:
+            continue
+        if owner(process.pid, root) in may or (within and within in cgroup(process.pid, root)):
             found.setdefault(mark[0], []).append(process)
     return found
 

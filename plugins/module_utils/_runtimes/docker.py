@@ -19,7 +19,7 @@ import typing as t
 
 from .._core.errors import PdError
 from .._probes import logs
-from . import docker_images, docker_spec, gone, script
+from . import docker_bound, docker_images, docker_spec, gone, guard, script
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
 from .docker_spec import LABEL, Container, Traits
@@ -31,7 +31,6 @@ REMOVE_WAIT = 30.0
 NAME_TAKEN = 409
 KEPT_LINES = 4000
 _STATES = {"running": "running", "paused": "running", "restarting": "restarting"}
-_MODEL_FILES = ("config.json", "params.json")
 _DRIVER_HINT = (
     "Install the NVIDIA Container Toolkit on the host, then: nvidia-ctk runtime configure --runtime=docker,"
     " and restart the container engine."
@@ -107,11 +106,20 @@ class Docker:
             return []
         found = {}
         for entry in listed:
-            label = _label_of(entry)
+            label = _label_of(entry, files)
             if label is not None:
                 found[label["member"]] = self._live(label, self._inspect(entry["Id"]))
         lost = [_missing(label) for name, label in files.items() if name not in found]
         return sorted([*found.values(), *lost], key=lambda live: (live["label"]["group"], live["label"]["member"]))
+
+    def damaged(self) -> list[dict[str, t.Any]]:
+        """Containers of this state directory that do not say any more which member they are, and that no label file tells of either."""
+        files = {label["member"]: label for label in self.state.labels() if label.get("runtime") == self.name}
+        try:
+            listed = self._listed()
+        except UnreachableError:
+            return []
+        return [_damage(entry) for entry in listed if _label_of(entry, files) is None]
 
     def _listed(self) -> list[dict[str, t.Any]]:
         filters = {"label": [f"{LABEL}.state={self.state.root}"]}
@@ -172,6 +180,10 @@ class Docker:
             live["why"] += "; the container engine starts it again"
         with contextlib.suppress(PdError):
             last = self.logs(label["group"], label["member"], 1)
+            refused = guard.refusal(last)
+            if refused:
+                live["why"] = refused
+                return live
             live["why"] += f"; its log ends with: {last[0][:200]}" if last else ""
         return live
 
@@ -231,6 +243,7 @@ class Docker:
                 "Set them in secrets.",
                 name,
             )
+        script.refuse_held(secrets, name)
         image, policy = _image_of(member)
         if image not in self._images:
             # `always` has been done by `prepare`: once more would give members of one run different images.
@@ -256,19 +269,26 @@ class Docker:
         image: str,
         found: t.Mapping[str, t.Any],
     ) -> list[str]:
-        part, name = member["parts"][0], member["id"]
-        directory = self.state.member_dir(label["group"], name)
+        part, name, group = member["parts"][0], member["id"], label["group"]
+        directory = self.state.member_dir(group, name)
         user = str((found.get("Config") or {}).get("User") or "")
-        bound = (*_models(part), *_write_files(directory, part.get("files") or (), user))
+        bound = (*docker_bound.models(part), *docker_bound.write_files(directory, part.get("files") or (), user))
+        watched = _guard(label, part, bound)
+        label = guard.stamped(label, watched)
+        self.state.write_label(label)
         start = os.path.join(directory, "start")
         grace = float((member.get("stop") or {}).get("grace") or 30)
-        write(start, docker_spec.render_start(name, label["group"], float(label.get("created") or 0), grace), 0o755)
+        created = float(label.get("created") or 0)
+        write(start, docker_spec.render_start(name, group, created, grace, watched), 0o755)
+        shown = guard.make_directory(self.state, group) if watched.formation else None
+        # What a shell would hold, or end at, comes to it in the file as secrets do.
+        held = {key: str(value) for key, value in (part.get("env") or {}).items() if script.is_held(str(key))}
         env = None
-        if secrets:
+        if secrets or held:
             env = os.path.join(directory, "env")
-            write(env, script.render_env(secrets))
-            _give(env, user)
-        container = Container(image, label, self.state.root, start, env, bound)
+            write(env, script.render_env({**held, **secrets}))
+            docker_bound.give(env, user)
+        container = Container(image, label, self.state.root, start, env, bound, guard=shown)
         try:
             self._run(member, container)
         except CallError as exc:
@@ -347,7 +367,8 @@ class Docker:
             self._keep_log(group, member)
             self._discard(found["Id"])
         # What the container engine says is believed after the kernel has been asked.
-        gone.end(member, [], lambda: gone.of_member(member, self.state.root, None, None), 5)
+        within = str(found["Id"]) if found is not None else ""
+        gone.end(member, [], lambda: gone.of_member(member, self.state.root, None, None, within), 5)
         with self.state.lock():
             self.state.delete_member(group, member)
 
@@ -400,14 +421,50 @@ class Docker:
 # -- what the engine says --------------------------------------------------------------------------------------------------------------
 
 
-def _label_of(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
-    """The label in a container's labels, of an entry in the list or of an inspected container; None for one that is damaged."""
-    found = entry.get("Labels") or (entry.get("Config") or {}).get("Labels") or {}
+_NEEDED = {"group": str, "member": str, "role": str, "index": int, "revision": str, "generation": int}
+# What is given to a member that an earlier version started, after the fact: its container cannot be labelled again.
+_GIVEN = ("formation", "adopted", "schema")
+
+
+def _label_of(
+    entry: t.Mapping[str, t.Any], files: t.Mapping[str, dict[str, t.Any]] | None = None
+) -> dict[str, t.Any] | None:
+    """The label of a container, of an entry in the list or of an inspected one: its own, with what the member's label file was given since;
+    else that of the file. None for one that is damaged."""
+    label, _why = _own_label(entry)
+    if label is None:
+        return (files or {}).get(str(_labels(entry).get(f"{LABEL}.member")))
+    file = (files or {}).get(label["member"]) or {}
+    if file.get("adopted") and not label.get("formation"):
+        label |= {key: file[key] for key in _GIVEN if key in file}
+    return label
+
+
+def _labels(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return entry.get("Labels") or (entry.get("Config") or {}).get("Labels") or {}
+
+
+def _own_label(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any] | None, str]:
+    """(label, why there is none) of a container."""
     try:
-        label = json.loads(found.get(f"{LABEL}.label") or "")
-    except ValueError:
-        return None
-    return label if isinstance(label, dict) and {"group", "member", "role", "index"} <= set(label) else None
+        label = json.loads(_labels(entry).get(f"{LABEL}.label") or "")
+    except (ValueError, RecursionError):
+        return None, f"its label {LABEL}.label is no JSON"
+    if not isinstance(label, dict):
+        return None, f"its label {LABEL}.label is no JSON object"
+    wrong = [key for key, kind in _NEEDED.items() if type(label.get(key)) is not kind]
+    return (None, f"its label {LABEL}.label has no usable {', '.join(wrong)}") if wrong else (label, "")
+
+
+def _damage(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    names = entry.get("Names") or [entry.get("Id")]
+    labels = _labels(entry)
+    return {
+        "path": f"container {str(names[0]).lstrip('/')}",
+        "why": _own_label(entry)[1],
+        "group": labels.get(f"{LABEL}.group") or None,
+        "member": labels.get(f"{LABEL}.member") or None,
+    }
 
 
 def _missing(label: dict[str, t.Any]) -> Live:
@@ -484,46 +541,10 @@ def _image_of(member: t.Mapping[str, t.Any]) -> tuple[str, str]:
     return str(part["image"]), str(part.get("pull") or "missing")
 
 
-def _models(part: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
-    """Directories of models that the command names, each at the same path inside: engines compare that text. A folder of links, as
-    Hugging Face's cache has them, needs what these point to."""
-    words = [str(word) for word in part["argv"]]
-    paths = [str(part["model"])] if part.get("model") else []
-    paths += [value for word in words for value in (word, word.partition("=")[2]) if value.startswith("/")]
-    found: dict[str, str] = {}
-    for path in dict.fromkeys(os.path.normpath(p) for p in paths):
-        if path == "/" or not any(os.path.isfile(os.path.join(path, name)) for name in _MODEL_FILES):
-            continue
-        found[path] = os.path.realpath(path)
-        for entry in os.scandir(path):
-            if entry.is_symlink():
-                folder = os.path.dirname(os.path.realpath(entry.path))
-                if not any(folder == there or folder.startswith(there + os.sep) for there in found.values()):
-                    found[folder] = folder
-    return [(source, target) for target, source in found.items()]
-
-
-def _write_files(directory: str, files: t.Iterable[t.Mapping[str, t.Any]], user: str) -> t.Iterator[tuple[str, str]]:
-    """(source, target) of a member's files: those of the host where they are, those with content written beside its label."""
-    for number, file in enumerate(files):
-        target = os.path.normpath(file["path"])
-        if not os.path.isabs(target):
-            target = os.path.join(docker_spec.INSIDE, target)
-        if file.get("host_path"):
-            yield str(file["host_path"]), target
-            continue
-        make_dirs(os.path.join(directory, "files"))
-        path = os.path.join(directory, "files", f"{number}-{os.path.basename(target)}")
-        mode = file.get("mode") or 0o600
-        numeric = isinstance(mode, int) or re.fullmatch(r"0?[0-7]{3}", str(mode))
-        write(path, str(file["content"]), (int(mode, 8) if isinstance(mode, str) else int(mode)) if numeric else 0o600)
-        _give(path, user)
-        yield path, target
-
-
-def _give(path: str, user: str) -> None:
-    """Let the image's user read a file that only its owner may. An image that names its user by a word is looked up inside alone."""
-    number, _colon, _group = user.partition(":")
-    if number.isdigit() and int(number) != os.geteuid():
-        with contextlib.suppress(PermissionError):
-            os.chown(path, int(number), -1)
+def _guard(
+    label: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any], bound: t.Iterable[tuple[str, str]]
+) -> guard.Guard:
+    """What the start script looks at. An image cannot change, and another machine is another boot, which it knows already."""
+    inside = docker_bound.Inside(part, bound, str(label["member"]))
+    found = guard.model_files(label, part, inside.place)
+    return guard.Guard(guard.formation(label), docker_spec.GUARD, None, (found,) if found else ())

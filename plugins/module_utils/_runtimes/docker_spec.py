@@ -13,11 +13,16 @@ import shlex
 import typing as t
 from dataclasses import dataclass, field
 
+from .._probes import processes
+from . import guard
 from .errors import HostError
+from .script import is_held
 
 LABEL = "com.inferops.pd"
 # Where the container finds what the collection brings: the start script, and the secrets.
 INSIDE = "/run/inferops-pd"
+# The directory, not the file in it: that is replaced by another one.
+GUARD = f"{INSIDE}/guard"
 SHM_LIMIT = 16 * 2**30
 LOG_OPTIONS = {"max-size": "50m", "max-file": "3"}
 PULL_POLICIES = ("missing", "always", "never")
@@ -79,6 +84,8 @@ class Container:
     bound: tuple[tuple[str, str], ...] = ()
     # Secrets as plain environment, where there is no shell to read them from a file.
     exposed: t.Mapping[str, str] = field(default_factory=dict)
+    # The directory on the host where the formation of the member's group stands.
+    guard: str | None = None
 
 
 def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) -> dict[str, t.Any]:
@@ -90,12 +97,15 @@ def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) 
     gpus = _gpus(part, traits, name)
     env = {
         **gpus.env,
-        **{str(key): str(value) for key, value in (part.get("env") or {}).items()},
+        # What a shell holds itself is in the file of secrets, where there is a shell.
+        **{str(k): str(v) for k, v in (part.get("env") or {}).items() if not (container.start and is_held(str(k)))},
         **container.exposed,
         # What marks the processes of a member, by which ports are told whose they are. Process titles would overwrite it.
         "SPT_NOENV": "1",
-        "INFEROPS_PD_MEMBER": name,
-        "INFEROPS_PD_STATE": container.state_dir,
+        processes.MEMBER: name,
+        processes.STATE: container.state_dir,
+        processes.GROUP: str(container.label["group"]),
+        **({processes.FORMATION: str(container.label["formation"])} if container.label.get("formation") else {}),
     }
     # A router moves no KV cache: it needs neither RDMA devices nor memory that is locked for them.
     moves = member.get("role") != "router"
@@ -150,52 +160,56 @@ def labels(label: t.Mapping[str, t.Any], state_dir: str) -> dict[str, str]:
     return {**words, f"{LABEL}.state": state_dir, f"{LABEL}.label": json.dumps(label, sort_keys=True)}
 
 
-def render_start(member: str, group: str, created: float, grace: float) -> str:
-    """The script that is process 1 of the container.
+def render_start(member: str, group: str, created: float, grace: float, watched: guard.Guard | None = None) -> str:
+    """The script that is process 1 of the container. `watched` is what must be as it was.
 
     It hands SIGTERM on and then ends with status 0, so that the engine's on-failure rule restarts what has crashed and never what was
     stopped: dockerd starts containers of that rule which had failed when it comes up itself, and it stops all when it goes down."""
     mark = shlex.quote(f"/tmp/.inferops-pd-{member}-{created:.3f}")
+    checks = guard.render(watched or guard.Guard(), 0, '[ -z "$_pd_first" ]')
     return f"""#!/bin/sh
 # Start of member {member} of group {group}, written by the Ansible collection inferops.pd.
+_pd_boot= _pd_first=
 {{
     # Crashes are restarted by the container engine; a boot is not: a member that comes back alone would not know its peers.
-    read -r boot < /proc/sys/kernel/random/boot_id
-    read -r first < {mark} || echo "$boot" > {mark}
+    read -r _pd_boot < /proc/sys/kernel/random/boot_id
+    read -r _pd_first < {mark} || echo "$_pd_boot" > {mark}
 }} 2>/dev/null
-if [ -n "$first" ] && [ "$first" != "$boot" ]; then
-    echo "not started: the host was booted since this member was created; deploy the group again"
-    exit 0
+{checks}if [ -n "$_pd_first" ] && [ "$_pd_first" != "$_pd_boot" ]; then
+    _pd_refuse "the host was booted since this member was created; deploy the group again"
 fi
 if [ -e {INSIDE}/env ]; then
+    _pd_count=$#
     . {INSIDE}/env || exit 126
+    [ $# -eq "$_pd_count" ] || set -- /usr/bin/env "$@"
 fi
-stopped= child=
-stop() {{
-    stopped=1
-    [ -n "$child" ] || return
-    kill -TERM "$child" 2>/dev/null
-    {{ sleep {max(1, math.ceil(grace))} && kill -KILL "$child"; }} >/dev/null 2>&1 &
+_pd_stopped= _pd_child=
+_pd_stop() {{
+    _pd_stopped=1
+    [ -n "$_pd_child" ] || return
+    kill -TERM "$_pd_child" 2>/dev/null
+    {{ sleep {max(1, math.ceil(grace))} && kill -KILL "$_pd_child"; }} >/dev/null 2>&1 &
 }}
-trap stop TERM
+trap _pd_stop TERM
 # Shells let what runs beside them ignore these two, and not every shell takes it back.
-plain="env --default-signal=INT,QUIT"
-$plain true 2>/dev/null || plain=
-$plain "$@" &
-child=$!
-[ -z "$stopped" ] || stop
+_pd_plain="env --default-signal=INT,QUIT"
+$_pd_plain true 2>/dev/null || _pd_plain=
+$_pd_plain "$@" &
+_pd_child=$!
+[ -z "$_pd_stopped" ] || _pd_stop
 while :; do
-    wait "$child"
-    code=$?
-    kill -0 "$child" 2>/dev/null || break
+    wait "$_pd_child"
+    _pd_code=$?
+    kill -0 "$_pd_child" 2>/dev/null || break
 done
-[ -z "$stopped" ] || code=0
-exit "$code"
+[ -z "$_pd_stopped" ] || _pd_code=0
+exit "$_pd_code"
 """
 
 
 def _own(container: Container) -> list[tuple[str, str]]:
     found = [(container.start, f"{INSIDE}/start")] if container.start else []
+    found += [(container.guard, GUARD)] if container.start and container.guard else []
     return [*found, (container.secrets, f"{INSIDE}/env")] if container.secrets and container.start else found
 
 

@@ -9,12 +9,37 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import typing as t
 
 from .._probes import processes
-from . import script
+from . import guard, script
 from .errors import HostError
 from .state import State, make_dirs, write
+
+# "epoch pid boot ticks", the last two - where /proc did not say; an earlier version wrote the first two alone.
+_START = re.compile(r"([0-9]{1,12}) ([0-9]{1,10})(?: ([0-9a-f-]{1,40}) ([0-9]{1,20}|-))?", re.ASCII)
+
+
+class Start(t.NamedTuple):
+    """One start of a member, as its `run` noted it. `boot` and `ticks` tell its process from a later one of that pid."""
+
+    pid: int
+    since: float
+    boot: str | None = None
+    ticks: int | None = None
+
+    @classmethod
+    def of(cls, found: re.Match[str]) -> Start:
+        since, pid, boot, ticks = found.groups()
+        known = bool(boot and ticks and ticks.isdigit())
+        return cls(int(pid), float(since), boot if known else None, int(ticks) if known else None)
+
+    def process(self, table: t.Mapping[int, processes.Process]) -> processes.Process | None:
+        """The very process that was started, if it is there."""
+        found = table.get(self.pid)
+        same = found is not None and found.start == self.ticks and self.boot == processes.boot_id()
+        return found if same else None
 
 
 class Folder:
@@ -24,21 +49,33 @@ class Folder:
         self.state, self.group, self.member = state, group, member
         self.path = state.member_dir(group, member)
 
-    def write(self, part: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]) -> None:
-        """Write `env` (0600), `run` (0700) and the member's own files. The directory exists already, with its label."""
+    def write(
+        self, part: t.Mapping[str, t.Any], label: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]
+    ) -> dict[str, t.Any]:
+        """Write `env` (0600), `run` (0700), the member's own files, and its label with what its start compares, which is returned."""
         program = script.resolve(part["argv"], part.get("executable"))
-        env = self._environment(part, program, secrets)
+        script.refuse_held(secrets, self.member)
+        env = self._environment(part, label, program, secrets)
         self._write_files(part.get("files") or ())
         write(os.path.join(self.path, "env"), script.render_env(env))
         markers = {key: env[key] for key in (processes.MEMBER, processes.STATE)}
-        argv = [program, *part["argv"][1:]]
-        write(
-            os.path.join(self.path, "run"),
-            script.render_run(self.member, self.group, self.path, argv, markers),
-            0o700,
+        watched = guard.of_host(self.state, label, part, program)
+        text = script.render_run(
+            self.member,
+            self.group,
+            self.path,
+            [program, *part["argv"][1:]],
+            markers,
+            guard.render(watched, guard.REFUSED, "[ ! -s starts ]"),
         )
+        write(os.path.join(self.path, "run"), text, 0o700)
+        told = guard.stamped(label, watched)
+        self.state.write_label(told)
+        return told
 
-    def _environment(self, part: t.Mapping[str, t.Any], program: str, secrets: t.Mapping[str, str]) -> dict[str, str]:
+    def _environment(
+        self, part: t.Mapping[str, t.Any], label: t.Mapping[str, t.Any], program: str, secrets: t.Mapping[str, str]
+    ) -> dict[str, str]:
         missing = sorted(set(part.get("secrets") or ()) - set(secrets))
         if missing:
             raise HostError(
@@ -59,7 +96,9 @@ class Folder:
             # Engines set process titles, which would overwrite the environment that a member is known by.
             "SPT_NOENV": "1",
         }
-        mine = {processes.MEMBER: self.member, processes.STATE: self.state.root}
+        mine = {processes.MEMBER: self.member, processes.STATE: self.state.root, processes.GROUP: self.group}
+        if guard.formation(label):
+            mine[processes.FORMATION] = str(label["formation"])
         return {**own, **{k: str(v) for k, v in (part.get("env") or {}).items()}, **secrets, **mine}
 
     def _write_files(self, files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
@@ -86,14 +125,9 @@ class Folder:
             mode = file.get("mode") or 0o600
             write(path, str(file["content"]), int(mode, 8) if isinstance(mode, str) else int(mode))
 
-    def starts(self) -> list[tuple[int, float]]:
-        """(pid, epoch) of each time the member was started."""
-        found = []
-        for line in self._read("starts").splitlines():
-            words = line.split()
-            if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-                found.append((int(words[1]), float(words[0])))
-        return found
+    def starts(self) -> list[Start]:
+        """Each time the member was started. Lines that no `run` wrote are left out."""
+        return [Start.of(found) for found in map(_START.fullmatch, self._read("starts").splitlines()) if found]
 
     def masked(self, lines: t.Iterable[str], label: t.Mapping[str, t.Any] | None) -> list[str]:
         """Lines of its log with the values of its secrets made unreadable."""

@@ -13,6 +13,7 @@ import typing as t
 
 from .._probes import processes
 from .errors import HostError
+from .folder import Start
 
 POLL = 0.1
 # Children that outlive the member's own process had their chance to end with it.
@@ -22,23 +23,19 @@ Find = t.Callable[[], list[processes.Process]]
 
 
 def of_member(
-    member: str, state_dir: str, running: int | None, last: tuple[int, float] | None
+    member: str, state_dir: str, running: int | None, last: Start | None, within: str = ""
 ) -> list[processes.Process]:
-    """All processes of a member. `running` is the pid that its runtime vouches for; `last` the pid that it was last started as, and
-    when (epoch), alive or not."""
+    """All processes of a member: those marked as its own (`within` is a cgroup's name), the pid that its runtime vouches for, and the very
+    process that it was last started as. A pid alone proves nothing: it may be anybody's by now."""
     table = processes.table()
-    seeds = processes.marked(state_dir, table).get(member, [])
+    seeds = processes.marked(state_dir, table, within=within).get(member, [])
     if running and running in table:
         seeds.append(table[running])
-    if last:
-        # A process title may overwrite the marker: what has no environment left to read counts when it is in the member's process group.
-        seeds += [p for p in table.values() if p.group == last[0] and p.since >= last[1] - 2 and _blank(p.pid)]
+    started = last.process(table) if last else None
+    if started:
+        # Whatever title it gave itself, over the marker: with it goes its process group.
+        seeds.append(started)
     return processes.family(seeds, table)
-
-
-def _blank(pid: int) -> bool:
-    block = processes.environ(pid)
-    return block is not None and b"=" not in block
 
 
 def end(

@@ -19,7 +19,7 @@ import xmlrpc.client
 
 from .._core.errors import PdError
 from .._probes import logs, processes
-from . import gone, supervisor_conf
+from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .errors import HostError
 from .folder import Folder
 from .protocol import Availability, Live
@@ -28,6 +28,8 @@ from .supervisor_rpc import ALREADY_ADDED, BAD_NAME, NOT_RUNNING, STILL_RUNNING,
 
 START_WAIT = 15.0
 FORGET_WAIT = 15.0
+# A supervisord that has lost its files may be between two attempts to start what it ran.
+HIDDEN_WAIT = 3.0
 # What a member inherits of the environment that Ansible ran in: nothing else, or it would depend on who deployed first.
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 _STATES = {
@@ -82,12 +84,13 @@ class Supervisor:
     # -- looking -------------------------------------------------------------------------------------------------------------------
 
     def members(self) -> list[Live]:
+        lost = unlabelled.members(self.state, self.name)
         labels = [label for label in self.state.labels() if label.get("runtime") == self.name]
         if not labels:
-            return []
+            return [*lost]
         programs = self._programs()
         marks = processes.marked(self.state.root)
-        return [self._live(label, programs, marks.get(label["member"], [])) for label in labels]
+        return [*(self._live(label, programs, marks.get(label["member"], [])) for label in labels), *lost]
 
     def _programs(self) -> dict[str, dict[str, t.Any]] | None:
         """What supervisord says of its programs, by name; None when there is no supervisord."""
@@ -136,6 +139,12 @@ class Supervisor:
             return
         if live["state"] == "restarting" and not live["label"].get("restart", True):
             live["state"] = "exited"  # supervisord gives it up in its next round
+        last = self.logs(live["label"]["group"], live["label"]["member"], 1)
+        refused = guard.refusal(last)
+        if refused:
+            # supervisord may try again, and each start is refused alike.
+            live["state"], live["exit"], live["why"] = "exited", guard.REFUSED, refused
+            return
         live["exit"], how = self._end_of(program["name"])
         live["why"] = how + (f", started {starts} times" if starts > 1 else "")
         if live["state"] == "restarting":
@@ -144,7 +153,6 @@ class Supervisor:
             live["why"] = f"it was stopped by hand, {live['why']}"
         if program["spawnerr"] and "too quickly" not in program["spawnerr"]:
             live["why"] += f" ({program['spawnerr']})"
-        last = self.logs(live["label"]["group"], live["label"]["member"], 1)
         if last:
             live["why"] += f"; its log ends with: {last[0][:200]}"
 
@@ -183,7 +191,7 @@ class Supervisor:
             remove_tree(directory)
             self.state.write_label(label)
             try:
-                Folder(self.state, group, name).write(part, secrets)
+                Folder(self.state, group, name).write(part, label, secrets)
                 conf = supervisor_conf.render_member(
                     name,
                     directory,
@@ -223,17 +231,23 @@ class Supervisor:
 
     def remove(self, group: str, member: str, grace: float) -> None:
         program = (self._programs() or {}).get(member)
-        starts = Folder(self.state, group, member).starts()
+        folder = Folder(self.state, group, member)
+        starts = folder.starts()
         last = starts[-1] if starts else None
         pid = (program["pid"] or None) if program else None
         seeds = gone.of_member(member, self.state.root, pid, last)
         stopping = program is not None and self._stop_program(member)
+        if program is None and self._hidden():
+            # Nobody can tell that one to leave it alone: without the script it cannot start it again.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder.path, "run"))
         gone.end(
             member, seeds, lambda: gone.of_member(member, self.state.root, None, last), grace, pid if stopping else None
         )
         with self.state.lock():
             self._forget_program(member)
             self.state.delete_member(group, member)
+            self._end_hidden()
 
     def _stop_program(self, name: str) -> bool:
         """Have supervisord send SIGTERM to a member's process group and not start it again. Returns whether it did."""
@@ -271,11 +285,15 @@ class Supervisor:
         with self.state.lock():
             if any(label.get("runtime") == self.name for label in self.state.labels()):
                 return
-            if os.path.isdir(self.directory):
-                self._shut_down()
-                remove_tree(self.directory)
-                if os.path.dirname(self.socket) != self.directory:
-                    remove_tree(os.path.dirname(self.socket))
+            if unlabelled.members(self.state, self.name):
+                return
+            self._shut_down()
+            for daemon in self._hidden():
+                table = processes.table()
+                supervisor_daemon.kill([daemon, *supervisor_daemon.children(daemon, table)])
+            remove_tree(self.directory)
+            if os.path.dirname(self.socket) != self.directory:
+                remove_tree(os.path.dirname(self.socket))
             self.state.clear()
 
     # -- supervisord itself --------------------------------------------------------------------------------------------------------
@@ -288,20 +306,52 @@ class Supervisor:
             doing, f"supervisord answered {fault.faultString}", f"See {self.directory}/supervisord.log.", member
         )
 
+    @property
+    def _main_conf(self) -> str:
+        return os.path.join(self.directory, "supervisord.conf")
+
+    def _hidden(self) -> list[processes.Process]:
+        """Every supervisord of this directory but the one that answers. What it ran it starts again when that ends."""
+        found = supervisor_daemon.find(self.state.root, self._main_conf, processes.table())
+        if not found:
+            return []
+        try:
+            answering = int(self._rpc.call("supervisor.getPID"))
+        except (ConnectionError, xmlrpc.client.Fault):
+            return found
+        return [daemon for daemon in found if daemon.pid != answering]
+
+    def _end_hidden(self) -> list[processes.Process]:
+        """End those that run nothing any more. Returns the others."""
+        left = []
+        for daemon in self._hidden():
+            if supervisor_daemon.children(daemon, processes.table()):
+                left.append(daemon)
+            else:
+                supervisor_daemon.kill([daemon])
+        return left
+
     def _ensure(self) -> None:
-        """Have a supervisord running. Called with the lock held."""
+        """Have a supervisord running, and one alone: two would start each other's members. Called with the lock held."""
+        deadline = time.monotonic() + HIDDEN_WAIT
+        hidden = self._end_hidden()
+        while hidden and time.monotonic() < deadline:
+            time.sleep(0.2)
+            hidden = self._end_hidden()
+        if hidden:
+            raise self._cannot_start_beside(hidden[0])
         if self._rpc.up():
+            self._write_own()
             return
         program = self._find()
         if program is None:
             how = self.available()
             raise HostError("Starting supervisord", how["why"], how["hint"])
-        make_dirs(os.path.join(self.directory, "members.d"))
+        self._write_own()
         self._make_socket_dir()
         self._drop_stale()
-        conf = os.path.join(self.directory, "supervisord.conf")
-        write(conf, supervisor_conf.render_main(self.directory, self.socket))
-        self._launch([program, "-c", conf])
+        write(self._main_conf, supervisor_conf.render_main(self.directory, self.socket))
+        self._launch([program, "-c", self._main_conf])
         deadline = time.monotonic() + START_WAIT
         while not self._rpc.up():
             if time.monotonic() > deadline:
@@ -312,11 +362,28 @@ class Supervisor:
                 )
             time.sleep(0.05)
 
+    def _write_own(self) -> None:
+        """What a supervisord reads again when it is told of another member; it may have been deleted while it ran."""
+        make_dirs(os.path.join(self.directory, "members.d"))
+        if not os.path.exists(self._main_conf):
+            write(self._main_conf, supervisor_conf.render_main(self.directory, self.socket))
+
+    def _cannot_start_beside(self, daemon: processes.Process) -> HostError:
+        its = supervisor_daemon.members(daemon, processes.table())
+        runs = f"still runs {', '.join(its)}" if its else "still runs something"
+        return HostError(
+            "Starting supervisord",
+            f"an earlier one for {self.directory} (pid {daemon.pid}) cannot be asked, since its socket or files were deleted, and {runs}",
+            "Remove or restart the groups of these members, which ends it; a second one would start them again beside the new ones.",
+        )
+
     def _launch(self, argv: list[str]) -> None:
         """Start the daemon: own session, no descriptor of ours but /dev/null, so that Ansible's pipes close when the module ends."""
         env = {k: v for k, v in os.environ.items() if k in INHERITED or k.startswith("LC_")}
         env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
         env.setdefault("HOME", os.path.expanduser("~"))
+        # By this it is found when its files are gone.
+        env[processes.STATE] = self.state.root
         with tempfile.TemporaryFile(dir=self.directory) as output:
             try:
                 done = subprocess.run(  # pylint: disable=ansible-bad-function

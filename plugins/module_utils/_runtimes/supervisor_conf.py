@@ -11,6 +11,8 @@ import os
 import shlex
 import typing as t
 
+from .guard import REFUSED
+
 LOG_SIZE = "50MB"
 LOG_BACKUPS = 3
 # sun_path holds 108 bytes with its NUL; supervisord binds a name with ".<pid>" appended first, then renames it.
@@ -56,7 +58,10 @@ files = {d}/members.d/*.conf
 def render_member(name: str, directory: str, log: str, restart: t.Mapping[str, t.Any], grace: float) -> str:
     """One member as a program. It never starts by itself: neither at boot nor when supervisord is started again.
 
-    Its environment comes from its own `run` alone: what marks its processes must not mark the script, which ends leftovers by that mark."""
+    Its environment comes from its own `run` alone: what marks its processes must not mark the script, which ends leftovers by that mark.
+    A start that the guard refuses is over at once, and within startsecs supervisord counts every end as a failed start, whatever its
+    status: it tries `startretries` times more, each is refused before anything is executed, then it gives up. Later that status is an
+    expected one."""
     attempts = max(0, int(restart.get("attempts") or 0))
     window = max(1, int(restart.get("window") or DEFAULT_WINDOW))
     return f"""[program:{name}]
@@ -64,6 +69,7 @@ command=/bin/sh {escape(shlex.quote(os.path.join(directory, "run")))}
 directory={escape(directory)}
 autostart=false
 autorestart={"unexpected" if attempts else "false"}
+exitcodes=0,{REFUSED}
 startsecs={window}
 startretries={attempts}
 stopsignal=TERM

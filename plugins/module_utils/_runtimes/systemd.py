@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import pwd
 import time
@@ -15,7 +16,7 @@ import typing as t
 from .._core.errors import PdError
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
-from . import gone, systemd_unit
+from . import gone, guard, systemd_unit, unlabelled
 from .errors import HostError
 from .folder import Folder
 from .protocol import Availability, Live
@@ -100,11 +101,12 @@ class Systemd:
     # -- looking -------------------------------------------------------------------------------------------------------------------
 
     def members(self) -> list[Live]:
+        lost = self._unlabelled()
         labels = [label for label in self.state.labels() if label.get("runtime") == self.name]
         if not labels:
-            return []
+            return [*lost]
         marks = processes.marked(self.state.root)
-        found = []
+        found: list[Live] = [*lost]
         for scope in sorted({label.get("scope") or self.scope for label in labels}):
             mine = [label for label in labels if (label.get("scope") or self.scope) == scope]
             runtime = self._as_created(mine[0])
@@ -112,6 +114,43 @@ class Systemd:
             for label in mine:
                 unit = units.get(systemd_unit.unit_name(label["member"])) or {}
                 found.append(runtime._live(label, unit, marks.get(label["member"], [])))
+        return found
+
+    def _unlabelled(self) -> list[unlabelled.Unlabelled]:
+        """Members without a label: those that run, and those of which a unit is left, which somebody may start."""
+        found = unlabelled.members(self.state, self.name)
+        runs = {live["label"]["member"] for live in found}
+        # Units before labels: a member's label is written first, and deleted last.
+        units = [(runtime, runtime._labels_of_units()) for runtime in (self._as_created({"scope": s}) for s in SCOPES)]
+        known = (
+            runs | {str(label.get("member")) for label in self.state.labels()}
+            if any(its for _r, its in units)
+            else runs
+        )
+        for runtime, labels in units:
+            lost = [label for label in labels if label["member"] not in known]
+            shown = runtime._show([label["member"] for label in lost]) if lost else {}
+            for label in lost:
+                unit = shown.get(systemd_unit.unit_name(label["member"])) or {}
+                found.append(_of_unit(label, unit, runtime._unit_path(label["member"])))
+        return found
+
+    def _labels_of_units(self) -> list[dict[str, t.Any]]:
+        """What the unit files that belong to this state directory say of their members."""
+        found = []
+        prefix, suffix = os.path.join(self.units_dir, systemd_unit.PREFIX), ".service"
+        for path in sorted(glob.glob(f"{glob.escape(prefix)}*{suffix}")):
+            try:
+                with open(path, encoding="utf-8", errors="replace") as stream:
+                    told = systemd_unit.told(stream.read())
+            except OSError:
+                continue
+            member = path[len(prefix) : -len(suffix)]
+            if told.get("State") != self.state.root or told.get("Member") != member:
+                continue
+            label = unlabelled.label_of(member, {processes.GROUP: told.get("Group", "")}, self.name)
+            if label:
+                found.append({**label, "scope": self.scope})
         return found
 
     def _show(self, members: t.Iterable[str]) -> dict[str, dict[str, str]]:
@@ -141,9 +180,13 @@ class Systemd:
             live["state"], live["pid"], live["since"] = "running", main.pid, main.since
             live["why"] = "it runs without supervision: systemd did not start it"
             return live
-        live["exit"], live["why"] = ended(unit, [since for _pid, since in starts], int(label.get("restart") or 0))
+        live["exit"], live["why"] = ended(unit, [start.since for start in starts], int(label.get("restart") or 0))
         with contextlib.suppress(PdError):
             last = self.logs(label["group"], label["member"], 1) if unit.get("LoadState") == "loaded" else []
+            refused = guard.refusal(last)
+            if refused:
+                live["why"] = refused
+                return live
             live["why"] += f"; its log ends with: {last[0][:200]}" if last else ""
         if marked:
             live["why"] += f"; {len(marked)} processes that it started are left"
@@ -189,7 +232,7 @@ class Systemd:
             label["scope"] = self.scope
             self.state.write_label(label)
             try:
-                folder.write(part, secrets)
+                label = folder.write(part, label, secrets)
                 if log:
                     write(log, "")
                 self._start(name, systemd_unit.render(member, group, folder.path, self.state.root, self.user, log))
@@ -250,7 +293,11 @@ class Systemd:
     # -- removing ----------------------------------------------------------------------------------------------------------------
 
     def remove(self, group: str, member: str, grace: float) -> None:
-        self._as_created(self.state.label(group, member))._remove(group, member, grace)
+        label = self.state.label(group, member)
+        if label is None:
+            its = (live["label"] for live in self._unlabelled())
+            label = next((found for found in its if found["member"] == member), None)
+        self._as_created(label)._remove(group, member, grace)
 
     def _remove(self, group: str, member: str, grace: float) -> None:
         unit_name, folder = systemd_unit.unit_name(member), Folder(self.state, group, member)
@@ -306,7 +353,7 @@ class Systemd:
 
     def sweep(self) -> None:
         with self.state.lock():
-            if any(label.get("runtime") == self.name for label in self.state.labels()):
+            if any(label.get("runtime") == self.name for label in self.state.labels()) or self._unlabelled():
                 return
             self.state.clear()
 
@@ -324,6 +371,21 @@ def state_of(unit: t.Mapping[str, str]) -> str:
     if unit.get("SubState") == "auto-restart":
         return "restarting"
     return "exited" if unit.get("ActiveState") in ("inactive", "failed") else "running"
+
+
+def _of_unit(label: dict[str, t.Any], unit: t.Mapping[str, str], path: str) -> unlabelled.Unlabelled:
+    """A member of which only its unit file is left."""
+    return {
+        "label": label,
+        "state": state_of(unit),
+        "pid": int(unit.get("MainPID") or 0) or None,
+        "since": since_of(unit),
+        "restarts": 0,
+        "exit": None,
+        "why": f"its label is gone: what the state directory had of it was deleted, and its unit is left ({path})",
+        "log": None,
+        "unlabelled": True,
+    }
 
 
 def since_of(unit: t.Mapping[str, str]) -> float | None:

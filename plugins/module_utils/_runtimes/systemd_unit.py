@@ -10,6 +10,7 @@ import os
 import re
 import typing as t
 
+from .guard import REFUSED
 from .state import write
 
 PREFIX = "inferops-pd-"
@@ -63,6 +64,7 @@ Type=simple
 ExecStart=/bin/sh {escape(os.path.join(directory, "run"))}
 WorkingDirectory={escape(directory)}
 Restart={"on-failure" if attempts else "no"}
+RestartPreventExitStatus={REFUSED}
 RestartSec=1
 KillMode=control-group
 TimeoutStopSec={max(1, round(grace))}
@@ -84,8 +86,13 @@ State={state_dir}
 
 def belongs_to(text: str) -> str | None:
     """The state directory that a unit file of ours says it belongs to; None when it is not ours."""
-    found = re.search(r"^\[X-Inferops-pd\]\n(?:.+\n)*?State=(.+)$", text, re.M)
-    return found[1] if found else None
+    return told(text).get("State")
+
+
+def told(text: str) -> dict[str, str]:
+    """What a unit file of ours says of itself: Group, Member and State."""
+    found = re.search(r"^\[X-Inferops-pd\]\n((?:.+\n)*)", text, re.M)
+    return dict(line.split("=", 1) for line in found[1].splitlines() if "=" in line) if found else {}
 
 
 def escape(text: str) -> str:
