@@ -198,8 +198,8 @@ class Case(Life):
         return [str(host.get("pd_address", "127.0.0.1")) for host in self.hosts.values()]
 
     def urls(self) -> dict[str, str]:
-        """Wherever a router may live, or may have lived since the row began, with the group that its clients think they ask: one that no run
-        reaches any more still answers those who know its address."""
+        """Wherever a router may live, or may have lived since the row began, with the group that its clients think they ask: one that no
+        run reaches any more still answers those who know its address."""
         self.known_addresses += [one for one in self.addresses if one not in self.known_addresses]
         for name, group in list(self.groups.items()):
             self.known_routers[int(group["roles"]["router"].get("port") or self.port)] = name

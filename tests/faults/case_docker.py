@@ -69,7 +69,13 @@ def in_containers(model: Path, port: int, fault: Fault) -> dict[str, t.Any]:
         model,
         port,
         runtime="docker",
-        engine={"image": IMAGE, "executable": "/standin/vllm", "mounts": mounts, "secrets": {"HF_TOKEN": SECRET}, **own},
+        engine={
+            "image": IMAGE,
+            "executable": "/standin/vllm",
+            "mounts": mounts,
+            "secrets": {"HF_TOKEN": SECRET},
+            **own,
+        },
         **changes,
     )
     made["roles"]["router"] |= {"executable": "/standin/vllm-router", "mounts": mounts}

@@ -146,10 +146,8 @@ def make_case(
     made: list[Case] = []
 
     def build(fault: Fault) -> Case:
-        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {
-            **{"one": one, "gpus": gpus},
-            **{name: several(count) for name, count in (("two", 2), ("three", 3), ("four", 4))},
-        }
+        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "gpus": gpus}
+        builders |= {name: several(count) for name, count in (("two", 2), ("three", 3), ("four", 4))}
         if fault.topology in builders:
             return builders[fault.topology](model, tmp_path / "site", fault)
         return t.cast("Case", request.getfixturevalue(f"{fault.topology}_case")(fault))

@@ -1,20 +1,24 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Histories after which members of two formations, or of two groups, could serve together: hosts that are lost and return, plans that others
-overtake, ports that are given on, models that are exchanged, machines with two names."""
+"""Histories after which members of two formations, or of two groups, could serve together: hosts that are lost and return, plans that
+others overtake, ports that are given on, models that are exchanged, machines with two names."""
 
 from __future__ import annotations
 
 import copy
+import getpass
 import json
 import shutil
+import socket
+import sys
 import time
 import typing as t
 
 from faults.case import Case, Load, end
 from faults.model import DEPLOY, KEPT, NEW, REMOVE, RESTART, STATUS, Fault, Play, lost, only, scale
 from integration import support_runtime
+from support import ROOT
 
 ALL = only("prefill", "decode", "router")
 OVERTAKEN = r"another run has changed its members since the plan was made"
@@ -23,7 +27,6 @@ STRAY = r"(?i)g-decode-0.{0,200}\bstray|\bstray.{0,200}g-decode-0"
 STRAY_ONE = STRAY.replace("decode-0", "decode-1")
 ONE_GPU_EACH: dict[str, t.Any] = {"pd_gpus": ["@number@"]}
 ON_GPUS: dict[str, t.Any] = {"prefill": {"gpus": 1}, "decode": {"gpus": 1, "hosts": "h2:h3"}}
-SEVEN_OR_MORE_LOOKS = 3.0
 
 
 def nothing(case: Case) -> None:
@@ -32,7 +35,7 @@ def nothing(case: Case) -> None:
 
 def looked_at(case: Case) -> None:
     """Long enough for the client to ask every router several times."""
-    time.sleep(SEVEN_OR_MORE_LOOKS)
+    time.sleep(3)
 
 
 def silent(*hosts: str) -> t.Callable[[Case], None]:
@@ -142,14 +145,16 @@ def in_service(case: Case) -> None:
 
 def fence(case: Case) -> None:
     """A fence that turns the power off: its command says so, and does it."""
-    state = case.state_of("h3")
     script = case.folder / "fence.py"
-    script.write_text(
-        "import sys\nsys.path[:0] = [%r]\nfrom integration.support_runtime import clean_up\n"
-        "open(%r, 'a').write(sys.argv[1] + '\\n')\nclean_up(%r)\n"
-        % (str(support_runtime.ROOT) + "/tests", str(case.folder / "fenced"), str(state))
-    )
-    case.variables = {"pd_fence_command": [support_runtime.sys.executable, str(script), "${host}"]}
+    script.write_text(f"""
+import sys
+sys.path[:0] = [{str(ROOT / "tests")!r}]
+from integration.support_runtime import clean_up
+with open({str(case.folder / "fenced")!r}, "a") as told:
+    told.write(sys.argv[1] + "\\n")
+clean_up({str(case.state_of("h3"))!r})
+""")
+    case.variables = {"pd_fence_command": [sys.executable, str(script), "${host}"]}
     case.write()
     case.down("h3")
 
@@ -290,9 +295,6 @@ def same_name_another_run(case: Case) -> None:
 
 
 def who_of(pid: int) -> str:
-    import getpass
-    import socket
-
     return f"{getpass.getuser()}@{socket.gethostname()} pid {pid}"
 
 
@@ -522,7 +524,7 @@ ROWS = [
         "another-image",
         nothing,
         formed=False,
-        spec={"engine": {"executable": str(support_runtime.ROOT) + "/tests/standin/vllm-wrapped"}},
+        spec={"engine": {"executable": str(ROOT / "tests" / "standin" / "vllm-wrapped")}},
         fails=False,
         told=(r"(?i)version.{0,200}(cannot be|could not be|unverified)|unverified.{0,200}version",),
     ),

@@ -45,7 +45,8 @@ def goes_on(case: Case) -> None:
 def taken_over_in_containers(case: Case) -> None:
     """Docker's labels are as its container was made with: what was added is beside it."""
     formations = {record["formation"] for record in case.records()}
-    assert len(formations) == 1 and formations != {None}, formations
+    assert len(formations) == 1, formations
+    assert formations != {None}
 
 
 def its_run_died(case: Case) -> None:

@@ -9,9 +9,9 @@ What it stands in for is named here, so that no test takes it for more: the KV h
 "KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4
 characters.
 
-`system_fingerprint` of an answer tells what served it, prefill and decode with a ">" between: revision and generation by the label that each found
-beside it when it started, its --max-model-len, its model's files, and group and formation (who.py). One that served without a transfer tells
-of itself.
+`system_fingerprint` of an answer tells what served it, prefill and decode with a ">" between: revision and generation by the label that
+each found beside it when it started, its --max-model-len, its model's files, and group and formation (who.py). One that served without a
+transfer tells of itself.
 
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does

@@ -5,9 +5,9 @@
 
     revision=ab12 generation=1 length=4096 model=77aa build= group=g formation=6f9c now=
 
-Of prefill and of decode, with a ">" between. What a process cannot tell is "?": a container sees no label. `formation` is what the process
-carries in its environment, empty for one that an earlier version of the collection started; of such a one `now` is what its label says at the
-time of the answer. Standard library only: containers have nothing else."""
+Of prefill and of decode, with a ">" between. What a process cannot tell is "?": a container sees no label. `formation` is what the
+process carries in its environment, empty for one that an earlier version of the collection started; of such a one `now` is what its
+label says at the time of the answer. Standard library only: containers have nothing else."""
 
 from __future__ import annotations
 

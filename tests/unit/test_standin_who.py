@@ -64,7 +64,9 @@ def test_what_a_process_tells_of_itself(tmp_path: Path, monkeypatch: pytest.Monk
 
     label.write_text(json.dumps({"revision": "r2", "generation": 3, "group": "g", "formation": "F2"}))
     (one,) = who.read(started.text())
-    assert (one["revision"], one["generation"], one["now"]) == ("r1", "2", "F2"), "only what it was taken over into is asked again"
+    assert (one["revision"], one["generation"], one["now"]) == ("r1", "2", "F2"), (
+        "only what it was taken over into is asked again"
+    )
 
     monkeypatch.setenv("INFEROPS_PD_FORMATION", "F3")
     (tmp_path / "model" / "config.json").write_text("{ }")
