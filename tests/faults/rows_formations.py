@@ -25,6 +25,8 @@ OVERTAKEN = r"another run has changed its members since the plan was made"
 # A member of the group's name that is none of it any more.
 STRAY = r"(?i)g-decode-0.{0,200}\bstray|\bstray.{0,200}g-decode-0"
 STRAY_ONE = STRAY.replace("decode-0", "decode-1")
+# A router that may move has a port of its host's own range: on this machine two of one port would be in each other's way.
+MOVING: dict[str, t.Any] = {"router": {"port": None}}
 ONE_GPU_EACH: dict[str, t.Any] = {"pd_gpus": ["@number@"]}
 ON_GPUS: dict[str, t.Any] = {"prefill": {"gpus": 1}, "decode": {"gpus": 1, "hosts": "h2:h3"}}
 
@@ -111,9 +113,13 @@ def h3_dies(case: Case) -> None:
     case.down("h3")
 
 
-def remember_url(case: Case) -> None:
+def h1_is_cut_off(case: Case) -> None:
+    """h1 with prefill and router is silent, and h3 may have them now."""
     (label,) = case.labels("g-decode-0")
     case.keep["url"] = label["url"]
+    for role in ("prefill", "router"):
+        case.group["roles"][role]["hosts"] = "h1:h3"
+    case.write()
     case.down("h1")
 
 
@@ -171,7 +177,9 @@ def no_fence(case: Case) -> None:
 
 
 def fenced_once(case: Case) -> None:
-    assert (case.folder / "fenced").read_text().split() == ["h3"], "the fence was to run once, for h3"
+    told = case.folder / "fenced"
+    assert told.exists(), "the fence did not run"
+    assert told.read_text().split() == ["h3"], "the fence was to run once, for h3"
     gone_from_h3(case)
 
 
@@ -185,7 +193,8 @@ def other_group_wants_the_port(case: Case) -> None:
     case.edit()
     case.group["roles"]["decode"]["replicas"] = 1
     case.write()
-    case.must(scale(decode=1))
+    # It may fail: the router goes on sending requests to where nobody is.
+    case.do_play(scale(decode=1))
     other = copy.deepcopy(case.group)
     other["roles"]["router"]["port"] = case.port + 30
     case.groups["b"] = other
@@ -196,7 +205,8 @@ def the_port_is_held(case: Case) -> None:
     looked_at(case)
     ports = {label["port"] for member in ("b-prefill-0", "b-decode-0") for label in case.labels(member)}
     assert case.keep["port"] not in ports, "a port that g's router still names was given to another group"
-    held = json.loads((case.states[0] / "groups" / "g" / "holds.json").read_text())
+    file = case.states[0] / "groups" / "g" / "holds.json"
+    held = json.loads(file.read_text()) if file.exists() else []
     assert any(case.keep["port"] in hold["ports"] for hold in held), held
 
 
@@ -386,11 +396,11 @@ ROWS = [
     Fault(
         "a-lost-host-lives-on",
         "lost-lives",
-        remember_url,
+        h1_is_cut_off,
         lost(RESTART, "h1"),
         edit=True,
         topology="three",
-        spec={"prefill": {"hosts": "h1:h3"}, "router": {"hosts": "h1:h3"}},
+        spec=MOVING,
         fails=False,
         told=(r"(?i)h1.{0,300}trust|trust.{0,300}h1",),
         status=(r"(?i)tombstone.{0,100}h1|h1.{0,100}tombstone",),
@@ -449,6 +459,7 @@ ROWS = [
         "silent-and-new",
         more_hosts,
         topology="four",
+        spec=MOVING,
         told=(r"h1.{0,60}h2", r"(?i)first forming|first formation|no record"),
         runs=KEPT,
         needs=("nic",),

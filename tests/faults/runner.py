@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import typing as t
 from dataclasses import replace
 
 from faults.case import SECRET, Case, Client
@@ -27,23 +24,24 @@ def carry_out(fault: Fault, case: Case, leave: bool = False) -> bool:
         case.serves()
         case.before = case.running()
     with Client(case.urls) as client:
-        told: list[str] = []
         run = meet(fault, case)
-        with going_on(told):
+        with case.going_on():
             check_run(fault, run)
-        with going_on(told):
+        with case.going_on():
             check_state(fault, case)
-        with going_on(told):
+        with case.going_on():
             if fault.lift:
                 fault.lift(case)
         case.reachable()
         for play in fault.healing()[:-1]:
             case.do_play(play)
-        with going_on(told):
+        with case.going_on():
             healed = finished(case, fault.healing()[-1])
             for pattern in fault.healed:
                 said(pattern, healed, "the run that heals")
-        case.serves()
+        with case.going_on():
+            case.serves()
+    told = case.complaints
     told += ["pairs served that must not:\n" + "\n".join(client.mixed())] if client.mixed() else []
     assert not told, "\n\n".join(told)
     for state in case.records():
@@ -61,17 +59,6 @@ def carry_out(fault: Fault, case: Case, leave: bool = False) -> bool:
     assert case.left() == [], "the removal left something"
     check_outputs(case)
     return False
-
-
-@contextlib.contextmanager
-def going_on(told: list[str]) -> t.Iterator[None]:
-    """With PD_FAULTS_GO_ON a row's history goes on after what fails, and all of it is told at its end: who served whom, for one."""
-    try:
-        yield
-    except AssertionError as exc:
-        if not os.environ.get("PD_FAULTS_GO_ON"):
-            raise
-        told.append(str(exc)[:400])
 
 
 def meet(fault: Fault, case: Case) -> Run:
