@@ -26,7 +26,7 @@ def taken_over(case: Case) -> None:
     """Label and record have one formation, on every host."""
     formations = {record.get("formation") for record in case.records()}
     assert len(formations) == 1, formations
-    assert formations != {None}
+    assert formations != {None}, "the record has no formation"
     for member in MEMBERS:
         for label in case.labels(member):
             has = (label.get("formation"), label.get("schema"), label.get("adopted"))
@@ -47,7 +47,7 @@ def taken_over_in_containers(case: Case) -> None:
     """Docker's labels are as its container was made with: what was added is beside it."""
     formations = {record.get("formation") for record in case.records()}
     assert len(formations) == 1, formations
-    assert formations != {None}
+    assert formations != {None}, "the record has no formation"
 
 
 def its_run_died(case: Case) -> None:
