@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -14,9 +16,12 @@ import typing as t
 import urllib.request
 from pathlib import Path
 
+import yaml
 from faults.model import Fault, Play
 from integration import support_runtime
 from integration.conftest import Life, alive
+from released.unpack import collections
+from standin import who
 from support import ROOT, Run, playbook_command
 
 HERE = Path(__file__).parent
@@ -56,6 +61,8 @@ class Case(Life):
         # What a row's functions keep from one to the other.
         self.keep: dict[str, t.Any] = {}
         self.undo: list[t.Callable[[], t.Any]] = []
+        self.complaints: list[str] = []
+        self.known_routers: dict[str, str] = {}
 
     def told(self) -> str:
         """The inventory, but for what `edit` changes."""
@@ -69,7 +76,8 @@ class Case(Life):
         """A playbook in the background, in a session of its own, as from another terminal. `point` is where it meets the test."""
         for name in ("reached", "go"):
             (self.meeting / name).unlink(missing_ok=True)
-        command = [playbook_command(), "-i", str(self.folder / "hosts.yml"), f"inferops.pd.{play.book}", *play.words]
+        book = self.own_play(play) if play.keys else f"inferops.pd.{play.book}"
+        command = [playbook_command(), "-i", str(self.folder / "hosts.yml"), book, *play.words]
         for key, value in play.extra.items():
             command += ["-e", f"{key}={value}"]
         plugins = HERE / "plugins"
@@ -86,7 +94,10 @@ class Case(Life):
             "PATH": f"{Path(playbook_command()).parent}{os.pathsep}{os.environ['PATH']}",
             "PD_FAULTS": str(self.meeting),
             "PD_FAULT_POINT": point,
+            **play.environment,
         }
+        if play.version:
+            environment["ANSIBLE_COLLECTIONS_PATH"] = str(collections(play.version, self.folder.parent))
         out = self.meeting / f"run-{len(self.runs)}-{play.book}.out"
         with out.open("w") as stream:
             process = subprocess.Popen(
@@ -96,8 +107,35 @@ class Case(Life):
         self.runs.append(Background(process, out))
         return self.runs[-1]
 
+    def own_play(self, play: Play) -> str:
+        """A playbook of the user's: the collection's play, with keys of their own."""
+        (theirs,) = yaml.safe_load((ROOT / "playbooks" / f"{play.book}.yml").read_text())
+        file = self.folder / f"own-{play.book}.yml"
+        file.write_text(yaml.safe_dump([{**theirs, **play.keys}], sort_keys=False))
+        return str(file)
+
     def do_play(self, play: Play) -> Run:
         return self.start(play).finish()
+
+    def must(self, play: Play) -> Run:
+        """A run that is a part of a history, and has to end well."""
+        return self.do_play(play).ok()
+
+    def said(self, pattern: str, run: Run | None = None) -> None:
+        """The run, or the last one, says it; white space counts as one blank."""
+        text = run.out if run else self.runs[-1].out.read_text(errors="replace")
+        with self.going_on():
+            assert re.search(pattern, " ".join(text.split())), f"it does not say {pattern!r}:\n{text[-6000:]}"
+
+    @contextlib.contextmanager
+    def going_on(self) -> t.Iterator[None]:
+        """With PD_FAULTS_GO_ON a row's history goes on after what fails, and all of it is told at its end: who served whom, for one."""
+        try:
+            yield
+        except AssertionError as exc:
+            if not os.environ.get("PD_FAULTS_GO_ON"):
+                raise
+            self.complaints.append(str(exc)[:400])
 
     def reached(self, run: Background) -> None:
         """Wait until the run is at its point."""
@@ -159,20 +197,58 @@ class Case(Life):
 
     def serves(self) -> None:
         def asked() -> bool:
-            return Client.ask(self.url)[0] == 200
+            return any(Client.ask(url)[0] == 200 for url, group in self.urls().items() if group == "g")
 
         support_runtime.wait_for(asked, 10, "an answer of the group")
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}:{self.port}/v1/completions"
+        return completions(self.address, self.port)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [str(host.get("pd_address", "127.0.0.1")) for host in self.hosts.values()]
+
+    def urls(self) -> dict[str, str]:
+        """Wherever a router may live, or has lived since the row began, with the group that its clients think they ask: one that no run
+        reaches any more still answers those who know its address."""
+        for name, group in list(self.groups.items()):
+            port = group["roles"]["router"]["port"]
+            if port:
+                self.known_routers |= {completions(address, port): name for address in self.addresses}
+        for state in self.states:
+            for file in state.glob("groups/*/members/*-router-0/label.json"):
+                # It may be written, damaged or removed at this moment.
+                with contextlib.suppress(OSError, ValueError, LookupError):
+                    label = json.loads(file.read_text())
+                    self.known_routers[f"{label['url']}/v1/completions"] = label["group"]
+        return dict(self.known_routers)
+
+    def peers(self, address: str, port: int | None = None) -> list[str]:
+        """The URLs in the registry of the router there."""
+        url = f"http://{address}:{port or self.port}/workers"
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10) as answer:
+            return sorted(worker["url"] for worker in json.load(answer)["workers"])
+
+    def labels(self, member: str) -> list[dict[str, t.Any]]:
+        """What each host says of a member of that id."""
+        files = [file for state in self.states for file in state.glob(f"groups/*/members/{member}/label.json")]
+        return [json.loads(file.read_text()) for file in files]
+
+    @property
+    def model(self) -> Path:
+        return Path(self.group["model"])
+
+    def locks(self) -> list[Path]:
+        """The locks that somebody has."""
+        found = [file for state in self.states for file in state.glob("groups/*/lock.json")]
+        return [file for file in found if json.loads(file.read_text() or "null")]
 
     def left(self) -> list[str]:
         """What is left on the hosts: processes, and files of the group."""
         found = [f"process {pid}" for state in self.states for pid in support_runtime.marked(str(state))]
         for state in self.states:
-            if support_runtime.supervisord_of(str(state)) is not None:
-                found.append(f"supervisord of {state}")
+            found += [f"supervisord {pid} of {state}" for pid in support_runtime.supervisords(str(state))]
             found += [str(p) for p in state.rglob("*") if p.is_file() and "groups" in p.relative_to(state).parts]
         return found
 
@@ -192,14 +268,19 @@ def end(pid: int) -> None:
     support_runtime.wait_for(lambda: not alive(pid), 10, f"the end of {pid}")
 
 
+def completions(address: str, port: int) -> str:
+    return f"http://{address}:{port}/v1/completions"
+
+
 class Client:
-    """Asks the group something all the time, and keeps which pair of revisions each answer came from."""
+    """Asks every router that a client may know all the time, and keeps who made each answer."""
 
     EVERY = 0.3
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.pairs: dict[str, int] = {}
+    def __init__(self, urls: t.Callable[[], t.Mapping[str, str]]) -> None:
+        self.urls = urls
+        # How many answers a pair gave through the router of a group.
+        self.pairs: dict[tuple[str, str], int] = {}
         self.statuses: dict[int, int] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -214,24 +295,55 @@ class Client:
 
     def _run(self) -> None:
         while not self._stop.wait(self.EVERY):
-            status, pair = self.ask(self.url)
-            self.statuses[status] = self.statuses.get(status, 0) + 1
-            if pair:
-                self.pairs[pair] = self.pairs.get(pair, 0) + 1
+            for url, group in self.urls().items():
+                status, pair = self.ask(url)
+                self.statuses[status] = self.statuses.get(status, 0) + 1
+                if pair:
+                    self.pairs[group, pair] = self.pairs.get((group, pair), 0) + 1
 
     def mixed(self) -> list[str]:
-        """The pairs of two revisions, or generations, that served."""
-        return sorted(pair for pair in self.pairs if len(set(pair.split(">"))) != 1)
+        """The answers that two made who must not serve together, or that came from another group than the one that was asked."""
+        found = []
+        for (group, pair), count in self.pairs.items():
+            strangers = {side["group"] for side in who.read(pair)} - {group, who.UNKNOWN}
+            why = who.mixed(pair) or (f"asked was group {group}" if strangers else "")
+            if why:
+                found.append(f"{count} answers ({why}): {pair}")
+        return sorted(found)
 
     @staticmethod
-    def ask(url: str) -> tuple[int, str]:
+    def ask(url: str, timeout: float = 5) -> tuple[int, str]:
         """(status, the pair that served): status 0 when nobody answers."""
         body = json.dumps({"model": "tiny", "prompt": "once upon a time", "max_tokens": 4}).encode()
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=5) as answer:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout) as answer:
                 return answer.status, str(json.load(answer).get("system_fingerprint") or "")
         except urllib.error.HTTPError as exc:
             return exc.code, ""
         except (OSError, ValueError):
             return 0, ""
+
+
+class Load:
+    """Several clients at once, each with its next request as soon as the last is answered. None of them may fail."""
+
+    def __init__(self, url: str, clients: int) -> None:
+        self.url = url
+        self.statuses: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(clients)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, number: int) -> None:
+        # Spread, so that at any time some request is at each stage of its way.
+        self._stop.wait(number * 0.4)
+        while not self._stop.is_set():
+            status, _pair = Client.ask(self.url, timeout=60)
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+
+    def end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(90)

@@ -37,6 +37,14 @@ class LabCase(Case):
     def address(self) -> str:
         return self.lab.address("h1")
 
+    @property
+    def addresses(self) -> list[str]:
+        return [self.lab.address(host) for host in self.hosts]
+
+    def locks(self) -> list[Path]:
+        look = f"find {STATE}/groups/*/lock.json -size +5c 2>/dev/null; true"
+        return [Path(f"{host}:{line}") for host in self.hosts for line in self.lab.ssh(host, look).splitlines()]
+
     def running(self) -> dict[str, int]:
         asked = "systemctl show --property=Id,MainPID 'inferops-pd-*' --state=active"
         found = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import typing as t
 from pathlib import Path
 
@@ -40,30 +41,44 @@ def group(model: Path, low: int, changes: t.Mapping[str, t.Any], cause: Path) ->
     return made
 
 
+def own_copy(model: Path, folder: Path) -> Path:
+    """A model that a row may exchange under its path."""
+    copy = folder / "model"
+    shutil.copytree(model, copy, dirs_exist_ok=True)
+    return copy
+
+
 def one(model: Path, folder: Path, fault: Fault) -> Case:
     low = free_block(31)
     host = {"pd_port_range": f"{low + 1}-{low + 29}", "ansible_connection": "faulty", **fault.host}
-    made = Case(folder, {"node": host}, {"g": group(model, low, fault.spec, folder / "cause")})
+    made = Case(folder, {"node": host}, {"g": group(own_copy(model, folder), low, fault.spec, folder / "cause")})
     made.port = low
     return made
 
 
-def two(model: Path, folder: Path, fault: Fault) -> Case:
-    low = free_block(50)
-    common = {"pd_kv_interface": interface(), "ansible_connection": "faulty", **fault.host}
-    hosts = {
-        name: {
-            **common,
-            "pd_address": f"127.0.0.{number + 1}",
-            "pd_port_range": f"{low + 1 + 24 * (number - 1)}-{low + 24 * number}",
-            "pd_state_dir": str(folder / name),
-        }
-        for number, name in ((1, "h1"), (2, "h2"))
-    }
-    roles = {role: {**own, **fault.spec.get(role, {})} for role, own in ROLES_OF_TWO.items()}
-    made = Case(folder, hosts, {"g": group(model, low, {**fault.spec, **roles}, folder / "cause")})
-    made.port = low
-    return made
+def several(count: int) -> t.Callable[[Path, Path, Fault], Case]:
+    """So many hosts, each with an address, ports and a state folder of its own on this machine."""
+
+    def make(model: Path, folder: Path, fault: Fault) -> Case:
+        low = free_block(2 + 24 * count)
+        hosts = {}
+        for number in range(1, count + 1):
+            own = json.dumps(dict(fault.host)).replace("@host@", f"h{number}").replace("@number@", str(number))
+            hosts[f"h{number}"] = {
+                "pd_kv_interface": interface(),
+                "ansible_connection": "faulty",
+                "pd_address": f"127.0.0.{number + 1}",
+                "pd_port_range": f"{low + 1 + 24 * (number - 1)}-{low + 24 * number}",
+                "pd_state_dir": str(folder / f"h{number}"),
+                **json.loads(own),
+            }
+        roles = {role: {**own, **fault.spec.get(role, {})} for role, own in ROLES_OF_TWO.items()}
+        changes = {**fault.spec, **roles}
+        made = Case(folder, hosts, {"g": group(own_copy(model, folder), low, changes, folder / "cause")})
+        made.port = low
+        return made
+
+    return make
 
 
 def gpus(model: Path, folder: Path, fault: Fault) -> Case:
@@ -71,7 +86,8 @@ def gpus(model: Path, folder: Path, fault: Fault) -> Case:
     made = one(model, folder, fault)
     made.hosts["node"]["pd_gpus"] = ["0", "1"]
     for name, port in (("g", made.port), ("b", made.port + 30)):
-        made.groups[name] = group(model, port, {"prefill": {"gpus": 1}, "decode": {"gpus": 1}}, folder / "cause")
+        parts = {"prefill": {"gpus": 1}, "decode": {"gpus": 1}}
+        made.groups[name] = group(folder / "model", port, parts, folder / "cause")
     made.write()
     return made
 
@@ -83,6 +99,19 @@ docker_engine = pytest.fixture(scope="session")(fixture_engine)
 def docker_case(docker_engine: Engine, model: Path, tmp_path: Path) -> t.Callable[[Fault], Case]:
     pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
     return lambda fault: case_docker.make(docker_engine, model, tmp_path / "site", fault)
+
+
+@pytest.fixture(scope="session")
+def second_docker_engine(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Engine]:
+    yield from fixture_engine(tmp_path_factory)
+
+
+@pytest.fixture
+def dockers_case(
+    docker_engine: Engine, second_docker_engine: Engine, model: Path, tmp_path: Path
+) -> t.Callable[[Fault], Case]:
+    pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
+    return lambda fault: case_docker.make_two([docker_engine, second_docker_engine], model, tmp_path / "site", fault)
 
 
 @pytest.fixture
@@ -117,7 +146,8 @@ def make_case(
     made: list[Case] = []
 
     def build(fault: Fault) -> Case:
-        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "two": two, "gpus": gpus}
+        builders: dict[str, t.Callable[[Path, Path, Fault], Case]] = {"one": one, "gpus": gpus}
+        builders |= {name: several(count) for name, count in (("two", 2), ("three", 3), ("four", 4))}
         if fault.topology in builders:
             return builders[fault.topology](model, tmp_path / "site", fault)
         return t.cast("Case", request.getfixturevalue(f"{fault.topology}_case")(fault))

@@ -47,6 +47,57 @@ KINDS: dict[str, Kind] = {
         "as without it: times are compared on the host that wrote them only",
         "nothing",
     ),
+    "silent-and-new": Kind(
+        "no host that answers knows the group, and one of its patterns does not answer",
+        "that a first forming is refused, and which hosts nobody looked at: they may run the group",
+        "all, as before",
+        f"bring the hosts back, then {AGAIN}; or fence them and state it: `-e pd_lost_hosts=h1,h2`; or, for one that is away:"
+        " `pd_out_of_service: true` in the inventory",
+    ),
+    "silent-and-nothing-to-do": Kind(
+        "a host does not answer, and there is nothing else to do",
+        "the host, and what it may still run",
+        "all, and the endpoint stays registered: what is not known is not taken for bad. Of a host that is stated lost, the peer leaves"
+        " the router",
+        "nothing; where too few GPUs are left for its members: `scale` to what there is",
+    ),
+    "lost-returns": Kind(
+        "a host that was stated lost comes back, with members of then",
+        "`status`: a tombstone until the host is seen, then its members as strays. The run that sees them stops them, and says so",
+        "the group of now; nothing of then is registered or adopted",
+        "`deploy`: it stops the strays and clears the tombstone. `remove` takes them along",
+    ),
+    "lost-lives": Kind(
+        "a host that was stated lost lives on, with its members and its router",
+        "the plan: what is taken on trust; `status`: the tombstone",
+        "the group of now, on addresses that the group of then never had. The old router has no decode that it could reach, and answers"
+        " nobody",
+        "fence the host, or bring it back and `deploy`. Next time: `pd_fence_command`",
+    ),
+    "fenced": Kind(
+        "a host is stated lost, and `pd_fence_command` says how to make it so",
+        "the plan: which hosts are fenced; where the command fails: its last line, and the run ends before anything has stopped",
+        "the group of now; after a failed fence all, as before",
+        f"after a failed fence: mend the command, or fence the host by hand; then {AGAIN}",
+    ),
+    "out-of-service": Kind(
+        "the inventory says that a host is away (`pd_out_of_service`)",
+        "each plan names it: it is not asked, and gets nothing",
+        "the group on the other hosts",
+        "when it is back: take the line away, then `deploy`. What it still runs of then is a stray",
+    ),
+    "two-names": Kind(
+        "one machine is in the inventory under two names",
+        "with one state folder: an error that names both. With a folder for each: both names, once",
+        "with one state folder: all, as before. With two: what is asked for; GPUs, ports and members count for both",
+        f"take one name out of the inventory, or give each a `pd_state_dir` and a `pd_port_range`; then {AGAIN}",
+    ),
+    "hidden": Kind(
+        "a run without become, on hosts where the group is another user's",
+        "the host is unknown: `run with become`",
+        "all, as before",
+        "run with `become: true`, or as the user whose group it is",
+    ),
     "disk-full": Kind(
         "the disk of the state directory is full",
         "`No space left on device`, with the file",
@@ -72,6 +123,30 @@ KINDS: dict[str, Kind] = {
         " when it stays down",
         "the others; with dynamic membership the router goes on with the peers that are left",
         "`deploy`: it replaces what is down, and nothing else",
+    ),
+    "exchanged": Kind(
+        "the model or the engine is exchanged under its path, and a member dies",
+        "`status` shows the member down, and `not started:` with what has changed since it was made",
+        "the others; the member does not start on the new files",
+        "`restart`: it forms the group on what is there now; or bring the old files back and `deploy`",
+    ),
+    "another-image": Kind(
+        "one tag is another image on each host, or an engine does not tell its version",
+        "the hosts with both digests: refused; what cannot be read: a finding of severity `unverified`",
+        "what ran before",
+        "name the image by its digest, or fetch it anew on each host. An engine behind a wrapper: let the wrapper pass `--version` on",
+    ),
+    "leaves-under-load": Kind(
+        "a member is taken away while requests that it may get are still in prefill",
+        "nothing",
+        "the others; every request is answered, within `limits.drain`",
+        "nothing",
+    ),
+    "stop-on-failure": Kind(
+        "a scale fails under `pd_on_failure=stop`",
+        "why, and what was stopped again",
+        "what ran before, the router included: only what this run has started is stopped",
+        f"mend the cause, then {AGAIN}",
     ),
     "ignores-sigterm": Kind(
         "a member does not end when it is told to",
@@ -109,6 +184,12 @@ KINDS: dict[str, Kind] = {
         "the port and the process that has it",
         "the stranger, and the engines where they had started",
         f"end it or choose another port, then {AGAIN}",
+    ),
+    "held-port": Kind(
+        "a member goes and a router has it on its command line; another group wants its port",
+        "the change that is pending; `status`: the port is held",
+        "both groups; the other one gets another port",
+        "`restart` of the first group replaces its router, and frees the port",
     ),
     "registry-fails": Kind(
         "the router's registry answers 500, or not at all",
@@ -153,6 +234,12 @@ KINDS: dict[str, Kind] = {
         "what the first does",
         "wait for the first, then run again",
     ),
+    "own-play": Kind(
+        "a play of the user's own runs the roles in batches (`serial`), or with another strategy",
+        "the first task: that a batch is not the group, or that the strategy must be `linear`. A strategy of ansible.cfg has no effect",
+        "all, as before",
+        "a play over all hosts of the group, without `serial`, with `strategy: linear`",
+    ),
     "overtaken": Kind(
         "a run is overtaken by another between its plan and its first change",
         "`another run has changed its members since the plan was made`",
@@ -165,6 +252,13 @@ KINDS: dict[str, Kind] = {
         "the first group",
         "run again: the plan takes what is free then, or says that nothing is",
     ),
+    # -- versions
+    "earlier-version": Kind(
+        "the group was formed by an earlier version of the collection",
+        "the first `deploy`, `scale` or `restart`: that its members are taken over",
+        "all, untouched; a member that comes later is of the same formation",
+        "nothing",
+    ),
     # -- hands
     "label-edited": Kind(
         "a member's label was edited by hand",
@@ -173,10 +267,16 @@ KINDS: dict[str, Kind] = {
         "`restart`",
     ),
     "state-damaged": Kind(
-        "a label or a record is damaged",
-        "the file, that it is damaged, and where in it; the host is unknown",
-        "all, as before",
+        "a label or a record is empty or damaged",
+        "the file, that it is damaged, and where in it; that member, or that group on that host, is unknown",
+        "all, as before; other groups of the host are deployed and changed as ever",
         f"restore the file, or remove the member by hand; then {AGAIN}",
+    ),
+    "state-lost": Kind(
+        "a host's state folder is lost, and its members run on",
+        "the members, found by what their processes carry, as strays",
+        "the group that is formed then; what ran without a label is stopped first",
+        "`deploy`",
     ),
 }
 

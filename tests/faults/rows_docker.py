@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from faults.case import Case
-from faults.model import DEPLOY, RESTART, Fault, only, scale
+from faults.model import DEPLOY, NONE, RESTART, Fault, only, scale
 
 if t.TYPE_CHECKING:
     from faults.case_docker import DockerCase
@@ -52,11 +52,26 @@ def start_daemon(case: Case) -> None:
     of(case).engine.start()
 
 
+def same_image(case: Case) -> None:
+    """What an operator does: the second host gets the very image of the first."""
+    from docker_engine import IMAGE
+
+    first, second = of(case).engines
+    file = case.folder / "image.tar"
+    first.docker("save", "-o", str(file), IMAGE)
+    second.docker("load", "-i", str(file))
+
+
 def row(name: str, kind: str, do: t.Callable[[Case], None], *words: t.Any, **how: t.Any) -> Fault:
     return Fault(name, kind, do, *words, topology="docker", needs=("root", "docker"), **how)
 
 
 ROWS = [
+    # Both engines imported the same files, at different times: one tag, two digests.
+    Fault(
+        "one-tag-is-two-images", "another-image", lambda case: None, topology="dockers", formed=False, needs=("root", "docker", "nic"),
+        told=(r"sha256:\w+.{0,400}sha256:\w+",), runs=NONE, lift=same_image,
+    ),
     row("container-removed", "container-removed", remove_container, fails=False, told=(r"g-decode-0",), runs=ALL),
     row(
         "container-removed-in-a-restart", "container-removed", remove_container, RESTART, at="before:router_stop", edit=True, fails=None,

@@ -9,7 +9,7 @@ import threading
 import typing as t
 
 from faults.case import Case
-from faults.model import NONE, RESTART, Fault, only
+from faults.model import DEPLOY, KEPT, NONE, REMOVE, RESTART, Fault, Play, only
 from faults.rows_runs import SLOW, kill_run
 from integration.support_runtime import wait_for
 
@@ -40,6 +40,39 @@ def cut_off_at_work(host: str) -> t.Callable[[Case], None]:
     return do
 
 
+def as_ops(*hosts: str) -> t.Callable[[Case], None]:
+    """The inventory names another user there, and no become: what root has on these hosts cannot be seen."""
+
+    def do(case: Case) -> None:
+        for host in hosts:
+            case.hosts[host]["ansible_user"] = "ops"
+        case.write()
+
+    return do
+
+
+def as_root(case: Case) -> None:
+    for host in case.hosts.values():
+        host.pop("ansible_user", None)
+    case.write()
+
+
+def hidden(name: str, play: Play, *hosts: str) -> Fault:
+    return Fault(
+        name,
+        "hidden",
+        as_ops(*hosts),
+        play,
+        topology="lab",
+        needs=("root", "lab"),
+        told=(*hosts, r"become"),
+        status=(r"become",),
+        runs=KEPT,
+        lift=as_root,
+        heal=(DEPLOY,),
+    )
+
+
 def row(name: str, kind: str, do: t.Callable[[Case], None], at: str, **how: t.Any) -> Fault:
     return Fault(name, kind, do, RESTART, at=at, edit=True, topology="lab", spec=SLOW, needs=("root", "lab"), **how)
 
@@ -55,4 +88,6 @@ ROWS = [
     ],
     row("ssh-kill-9-before-start", "kill-9", kill_run, "before:start", fails=None, runs=NONE),
     row("ssh-kill-9-before-wait", "kill-9", kill_run, "before:wait", fails=None, runs=only("prefill", "decode")),
+    hidden("removed-without-become", REMOVE, "h1", "h2"),
+    hidden("restarted-with-one-host-without-become", RESTART, "h2"),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import typing as t
 from pathlib import Path
 
@@ -115,14 +116,28 @@ def mend(case: Case) -> None:
 
 def lock_from_the_future(case: Case) -> None:
     """The lock of a run whose clock is an hour ahead, on this machine, and which is dead."""
+    now = time.time()
     for state in case.states:
-        file = state / "groups/g/record.json"
-        record = json.loads(file.read_text())
-        now = float(record["updated"])
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         run = {"pid": 4194304, "machine": f"{boot} {os.readlink('/proc/self/ns/pid')}"}
-        record["lock"] = {"who": "ops@ahead pid 4194304", "since": now + 3600, "expires": now + 3900, "process": run}
-        file.write_text(json.dumps(record))
+        times = {"since": now + 3600, "expires": now + 3900}
+        lock = {"run": "ahead", "who": "ops@ahead pid 4194304", **times, "process": run}
+        (state / "groups/g/lock.json").write_text(json.dumps(lock))
+
+
+def outlived(case: Case) -> None:
+    """The run is killed while its module on the host waits for a member to end; another takes its place, and does all its work."""
+    kill_run(case)
+    # The first may be refused: what that module does meanwhile makes its plan stale.
+    if case.do_play(RESTART).rc != 0:
+        case.must(RESTART)
+    case.keep["after"] = case.running()
+
+
+def nothing_more(case: Case) -> None:
+    """Time for the module of the dead run to do what it was told to."""
+    time.sleep(12)
+    assert case.running() == case.keep["after"], "a module that outlived its run went on"
 
 
 def nothing(case: Case) -> None:
@@ -211,6 +226,20 @@ ROWS = [
         at="during:wait",
         spec=SLOW,
         heal=(scale(decode=2), scale(decode=1)),
+    ),
+    Fault(
+        "a-module-that-outlives-its-run",
+        "kill-9",
+        outlived,
+        RESTART,
+        edit=True,
+        at="during:stop",
+        spec={
+            "decode": {"extra_env": {"STANDIN_FAIL": "ignore_term"}},
+            "limits": {"start": 60, "drain": 2, "stop": 8},
+        },
+        fails=None,
+        check=nothing_more,
     ),
     # -- two runs ------------------------------------------------------------------------------------------------------------------
     Fault(

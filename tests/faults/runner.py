@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from faults.case import SECRET, Case, Client
-from faults.model import DEPLOY, KEPT, NEW, NONE, Fault, Play
+from faults.model import DEPLOY, KEPT, NEW, NONE, STATUS, Fault, Play
 from support import Run
 
-STATUS = Play("status")
-REMOVE = Play("remove", {"pd_group": "all"})
+REMOVE_ALL = Play("remove", {"pd_group": "all"})
 
 
 def carry_out(fault: Fault, case: Case, leave: bool = False) -> bool:
@@ -20,34 +20,42 @@ def carry_out(fault: Fault, case: Case, leave: bool = False) -> bool:
     and removed after that: returns whether it was."""
     if fault.formed:
         if not case.running():
-            finished(case, DEPLOY)
+            finished(case, replace(DEPLOY, version=fault.formed_by))
         case.serves()
         case.before = case.running()
-    with Client(case.url) as client:
+    with Client(case.urls) as client:
         run = meet(fault, case)
-        check_run(fault, run)
-        check_state(fault, case)
-        if fault.lift:
-            fault.lift(case)
+        with case.going_on():
+            check_run(fault, run)
+        with case.going_on():
+            check_state(fault, case)
+        with case.going_on():
+            if fault.lift:
+                fault.lift(case)
         case.reachable()
         for play in fault.healing()[:-1]:
             case.do_play(play)
-        healed = finished(case, fault.healing()[-1])
-        for pattern in fault.healed:
-            said(pattern, healed, "the run that heals")
-        case.serves()
+        with case.going_on():
+            healed = finished(case, fault.healing()[-1])
+            for pattern in fault.healed:
+                said(pattern, healed, "the run that heals")
+        with case.going_on():
+            case.serves()
+    told = case.complaints
+    told += ["pairs served that must not:\n" + "\n".join(client.mixed())] if client.mixed() else []
+    assert not told, "\n\n".join(told)
     for state in case.records():
         assert state["state"] == "running", state
         assert state["endpoint"]["registered"], state
         assert "lock" not in state, state
+    assert not case.locks()
     again = finished(case, DEPLOY)
     assert again.changed == 0, f"a deploy of the healed group changed something:\n{again.out[-4000:]}"
     assert client.pairs, f"the client never got an answer: {client.statuses}"
-    assert not client.mixed(), f"pairs of two revisions served: {client.mixed()}"
     check_outputs(case)
     if leave and case.told() == case.written and not case.undo:
         return True
-    finished(case, REMOVE)
+    finished(case, REMOVE_ALL)
     assert case.left() == [], "the removal left something"
     check_outputs(case)
     return False
@@ -87,6 +95,8 @@ def check_state(fault: Fault, case: Case) -> None:
         assert not set(now.values()) & set(case.before.values()), told
     elif fault.runs is not None:
         assert set(now) == set(fault.runs), f"{sorted(fault.runs)} should: {told}"
+    if fault.check:
+        fault.check(case)
     if fault.status:
         status = case.do_play(STATUS)
         for pattern in fault.status:

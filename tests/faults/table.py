@@ -5,6 +5,14 @@
 
 from __future__ import annotations
 
-from faults import rows_docker, rows_hosts, rows_lab, rows_members, rows_runs
+from faults import rows_docker, rows_formations, rows_hosts, rows_lab, rows_members, rows_released, rows_runs
 
-ROWS = [*rows_members.ROWS, *rows_hosts.ROWS, *rows_runs.ROWS, *rows_docker.ROWS, *rows_lab.ROWS]
+ROWS = [
+    *rows_members.ROWS,
+    *rows_hosts.ROWS,
+    *rows_runs.ROWS,
+    *rows_formations.ROWS,
+    *rows_released.ROWS,
+    *rows_docker.ROWS,
+    *rows_lab.ROWS,
+]

@@ -21,9 +21,9 @@ def parameter(fault: Fault) -> t.Any:
         marks.append(pytest.mark.telling)
     if fault.known:
         marks.append(pytest.mark.xfail(reason=fault.known, strict=True))
-    if fault.topology in ("docker", "lab"):
+    if fault.topology in ("docker", "dockers", "lab"):
         # One engine, one lab: not made anew for each row.
-        marks.append(pytest.mark.xdist_group(fault.topology))
+        marks.append(pytest.mark.xdist_group(fault.topology.rstrip("s")))
     return pytest.param(fault, id=fault.name, marks=marks)
 
 

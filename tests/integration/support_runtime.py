@@ -275,10 +275,25 @@ def supervisord_of(state_dir: str) -> int | None:
         return None
 
 
+def supervisords(state_dir: str) -> list[int]:
+    """The pids of all supervisords of a state directory, also of those whose pid file is gone or names another."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as stream:
+                    words = stream.read().split(b"\0")
+            except OSError:
+                continue
+            conf = os.fsencode(os.path.join(state_dir, "supervisor", ""))
+            if any(b"supervisord" in word for word in words[:3]) and any(word.startswith(conf) for word in words):
+                found.append(int(name))
+    return sorted(found)
+
+
 def clean_up(state_dir: str) -> None:
     """End everything that a test left: only processes of its own state directory."""
-    pid = supervisord_of(state_dir)
-    for victim in [*([pid] if pid else []), *marked(state_dir)]:
+    for victim in [*supervisords(state_dir), *marked(state_dir)]:
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:

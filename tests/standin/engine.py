@@ -9,14 +9,16 @@ What it stands in for is named here, so that no test takes it for more: the KV h
 "KV cache" is a count of tokens and of requests whose blocks prefill holds, and the text depends on the prompt alone. A token is 4
 characters.
 
-`system_fingerprint` of an answer tells what served it: REVISION.GENERATION.LENGTH of prefill and of decode, with a ">" between, by the
-label that each found beside it when it started, and by its --max-model-len. One that served without a transfer tells of itself.
+`system_fingerprint` of an answer tells what served it, prefill and decode with a ">" between: revision and generation by the label that
+each found beside it when it started, its --max-model-len, its model's files, and group and formation (who.py). One that served without a
+transfer tells of itself.
 
 Environment:
   VLLM_NIXL_SIDE_CHANNEL_HOST, _PORT   the side channel, opened while loading, as vLLM does
   STANDIN_LOAD      seconds of loading (0.3)
   STANDIN_DELAY     seconds that each request takes (0)
   STANDIN_GARBAGE   1: decode's text from a transferred cache is wrong, with 200 and healthy counters
+  STANDIN_BUILD     what another content of an image is told by, in system_fingerprint
   STANDIN_RECOMPUTE 1: decode ignores kv_transfer_params and computes the prompt itself
   STANDIN_FAIL      a failure, or several with commas:
     exit_at_load        an argparse error, exit 2 at once
@@ -41,7 +43,6 @@ Environment:
 from __future__ import annotations
 
 import argparse
-import glob
 import hashlib
 import json
 import os
@@ -53,6 +54,12 @@ import time
 import typing as t
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+if __package__:
+    from . import who
+else:
+    # Run as a program, from wherever it lies.
+    import who
 
 VERSION = "0.32.0"
 BYTES_PER_TOKEN = 1024
@@ -133,7 +140,7 @@ class Engine:
             os.environ.get("VLLM_NIXL_SIDE_CHANNEL_HOST", "localhost"),
             int(os.environ.get("VLLM_NIXL_SIDE_CHANNEL_PORT", "5600")),
         )
-        self.self = f"{label_of_this()}.{args.max_model_len}"
+        self.self = who.Self(args.model, args.max_model_len)
         # Prefill's blocks that no decode has fetched yet, by request, with the time at which their lease ends.
         self.held: dict[str, float] = {}
         extra = (args.kv_transfer_config or {}).get("kv_connector_extra_config") or {}
@@ -327,27 +334,14 @@ class Engine:
             given = {
                 "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]], "remote_engine_id": self.id,
                 "remote_request_id": self.hold(), "remote_host": self.side[0], "remote_port": self.side[1], "tp_size": 1,
-                "remote_num_tokens": tokens, "transfer_mode": "pull", "standin": self.self,
+                "remote_num_tokens": tokens, "transfer_mode": "pull", "standin": self.self.text(),
             }  # fmt: skip
         return {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}", "object": "chat.completion" if chat else "text_completion",
             "created": int(time.time()), "model": self.model, "choices": [choice], "kv_transfer_params": given,
-            "system_fingerprint": ">".join(filter(None, [params.get("standin"), self.self])),
+            "system_fingerprint": ">".join(filter(None, [params.get("standin"), self.self.text()])),
             "usage": {"prompt_tokens": tokens, "completion_tokens": len(words), "total_tokens": tokens + len(words)},
         }  # fmt: skip
-
-
-def label_of_this() -> str:
-    """Revision and generation by this member's label, as it is now; "?" where there is none, as in a container."""
-    member, state = os.environ.get("INFEROPS_PD_MEMBER", ""), os.environ.get("INFEROPS_PD_STATE", "")
-    for path in glob.glob(os.path.join(state, "groups", "*", "members", member, "label.json")):
-        try:
-            with open(path, encoding="utf-8") as stream:
-                label = json.load(stream)
-            return f"{label.get('revision')}.{label.get('generation')}"
-        except (OSError, ValueError):
-            continue
-    return "?"
 
 
 def text_for(prompt: str, limit: int) -> list[str]:
