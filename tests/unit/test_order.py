@@ -60,7 +60,7 @@ def test_any_two_compare_and_only_equal_names_are_equal(a: str, b: str, c: str) 
 
 def member(index: int, host: str, role: str = "prefill", ready: bool = True, tail: str = "") -> Member:
     name = f"g-{role}-{index}{tail}"
-    return Member(name, "g", role, index, host, "r", 1, "running", ready, {}, {})
+    return Member(name, "g", role, index, host, "r", 1, None, "running", ready, frozenset(), (), {}, {})
 
 
 @quick

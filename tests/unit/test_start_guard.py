@@ -25,7 +25,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import
 
 SHELLS = ("dash", "bash", "busybox")
 FORMATION = "5f0c6a52-92a1-4c3e-8b65-1d6f7a0b1c2d"
-LABEL = {"group": "g", "member": "g-prefill-0", "role": "prefill", "index": 0}
+LABEL = {"group": "g", "member": "g-prefill-0", "role": "prefill", "index": 0, "revision": "r", "generation": 1}
 ODD_NAMES = [
     "a b.txt",
     "it's",
@@ -475,7 +475,7 @@ def test_no_name_of_a_containers_environment_is_the_scripts(sh: str, tmp_path: P
     (tmp_path / "inside" / "guard" / "formation").write_text(f"{FORMATION}\n")
     env = {name: f"it's {name} of the user" for name in SHELL_NAMES}
     part = {"argv": ["x"], "env": env}
-    label = {**LABEL, "revision": "r", "generation": 1}
+    label = dict(LABEL)
     given = docker_spec.Container("i", label, "/s", "/d/start", "/d/env")
     body = docker_spec.render({"id": "m", "parts": [part]}, given, docker_spec.Traits())
     told = dict(entry.split("=", 1) for entry in body["Env"])

@@ -43,6 +43,17 @@ def check_reach(
         findings.warning("host-unreachable", f"{told}: {kept}", f"{way_out} {fenced}")
 
 
+def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findings) -> None:
+    """A host that answers is not lost: what runs there is seen, and is stopped as anything else."""
+    answering = sorted(set(lost) & set(hosts))
+    if answering:
+        findings.error(
+            "lost-host-answers",
+            f"pd_lost_hosts names {', '.join(answering)}, and {'it answers' if len(answering) == 1 else 'they answer'}: not lost.",
+            "Leave it out of pd_lost_hosts. To keep a host that answers from being used: pd_out_of_service: true in the inventory.",
+        )
+
+
 def _check_damaged(situation: Situation, findings: Findings) -> None:
     """A file that cannot be read harms the member or the group that it is of, and is named."""
     for host, damage in situation.damaged:

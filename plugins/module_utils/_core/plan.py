@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass
 
 from . import checks_cache, checks_hardware, diff, formations, machines, reality, record
-from .choice import check_reach, decide
+from .choice import check_lost, check_reach, decide
 from .engine import Engine
 from .finding import Findings
 from .formations import Formation, formation_of
@@ -32,6 +32,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
     situation = Situation.of(request.group.name, request.hosts, request.silent, request.gone)
     machines.check(request.hosts, findings)
+    check_lost(request.lost, request.hosts, findings)
     check_reach(request.action, situation, request.silent, findings, request.reach)
     choice = decide(request, situation, findings)
     formation = formation_of(request, situation, choice, findings)
@@ -66,6 +67,7 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
     name, hosts = request.name, request.hosts
     situation = Situation.of(name, hosts, request.silent, {*request.lost, *request.away})
     machines.check(hosts, findings)
+    check_lost(request.lost, hosts, findings)
     check_reach("remove", situation, request.silent, findings, request.reach)
     noted = situation.record
     graves, raised = formations.tombstones(

@@ -193,7 +193,9 @@ class State:
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
         """The record, and before it the formation that start scripts ask for: one of the old formation must not start beside the new."""
         self._name_it()
-        make_dirs(self.guard_dir(group))
+        make_dirs(self.group_dir(group))
+        # Containers get it bound, and their user may be anybody: it says nothing that is not on every command line.
+        make_dirs(self.guard_dir(group), 0o755)
         write(os.path.join(self.guard_dir(group), "formation"), f"{record.get('formation') or ''}\n", 0o644)
         write(self.record_path(group), json.dumps(record, indent=1, sort_keys=True) + "\n")
 
@@ -335,8 +337,8 @@ def plain_name(name: str) -> str:
     return name
 
 
-def make_dirs(path: str) -> None:
-    """Create a directory and its parents, for this user alone."""
+def make_dirs(path: str, mode: int = 0o700) -> None:
+    """Create a directory, and its parents for this user alone."""
     if os.path.isdir(path):
         return
     try:
@@ -344,7 +346,7 @@ def make_dirs(path: str) -> None:
         if parent != path:
             make_dirs(parent)
         with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+            os.mkdir(path, mode)
     except OSError as exc:
         raise HostError(
             f"Creating {path}",

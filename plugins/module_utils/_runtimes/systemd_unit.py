@@ -91,7 +91,7 @@ def belongs_to(text: str) -> str | None:
 
 def told(text: str) -> dict[str, str]:
     """What a unit file of ours says of itself: Group, Member and State."""
-    found = re.search(r"^\[X-Inferops-pd\]\n((?:.+\n)*)", text, re.M)
+    found = re.search(r"^\[X-Inferops-pd\]\n((?:.+\n?)*)", text, re.M)
     return dict(line.split("=", 1) for line in found[1].splitlines() if "=" in line) if found else {}
 
 
