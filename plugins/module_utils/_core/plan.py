@@ -24,7 +24,7 @@ from .rendering import peers_of, render_members
 from .router_step import router_step
 from .seating import seat_members
 from .situation import EVERYWHERE, Action, Choice, Reach, Request, Run, Situation
-from .steps import leaves, removal_steps, slice_of, slices_of, steps_of, tombstone_steps
+from .steps import hold_vacated, leaves, removal_steps, slice_of, slices_of, steps_of, tombstone_steps
 from .tombstone import Tombstone
 
 
@@ -85,6 +85,8 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
     }
     for member in going:
         leaves(slices[member.host], member)
+    if hold:
+        hold_vacated(slices, situation, ())
     steps = removal_steps(situation, sorted(mine)) + tombstone_steps(situation, graves, raised)
     plan: dict[str, t.Any] = {
         "group": name,

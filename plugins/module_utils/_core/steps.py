@@ -181,10 +181,31 @@ def slices_of(
     for member_ in situation.adopt:
         if any(member_ is kept for kept in choice.keep):
             slices[member_.host]["adopt"].append(member_.id)
-    holds = holds_ports(router, situation, formation)
-    for mine in slices.values():
-        mine["hold"] = holds
+    if holds_ports(router, situation, formation):
+        for mine in slices.values():
+            mine["hold"] = True
+        stay = {(m["parts"][0]["host"], m["id"]) for m in members}
+        stay |= {(m.host, m.id) for m in situation.members} - {(m.host, m.id) for m, _why in choice.leave}
+        hold_vacated(slices, situation, stay)
     return slices
+
+
+def hold_vacated(
+    slices: t.Mapping[str, dict[str, t.Any]], situation: Situation, stay: t.Collection[tuple[str, str]]
+) -> None:
+    """What each host is to hold: the ports of places that the record named, or a member had, and that are nobody's after this plan. `stay` are
+    the places (host, id) of those that remain."""
+    unknown = {(m["host"], m["id"]) for m in situation.unknown}
+    places: dict[tuple[str, str], tuple[set[int], str | None, str | None]] = {}
+    for place in situation.noted.members if situation.noted else ():
+        if place.role != "router":
+            places[place.host, place.id] = (place.ports, situation.formation, place.url)
+    for member in (*situation.members, *(s.member for s in situation.strays)):
+        if member.role != "router" and member.ports:
+            places[member.host, member.id] = (set(member.ports), member.formation, member.label.get("url"))
+    for (host, name), (ports, formation, url) in sorted(places.items()):
+        if host in slices and ports and (host, name) not in stay and (host, name) not in unknown:
+            slices[host]["holds"].append({"member": name, "formation": formation, "url": url, "ports": sorted(ports)})
 
 
 def leaves(mine: dict[str, t.Any], member: Member) -> None:
@@ -196,8 +217,8 @@ def leaves(mine: dict[str, t.Any], member: Member) -> None:
 
 
 def slice_of(host: Host, group: str, part: bool) -> dict[str, t.Any]:
-    """A host's slice with nothing to do. `part` is whether the host has anything of the group, now or after the run; `hold` whether the ports
-    of members that go stay held; `runtimes` are those that members which go were started by."""
+    """A host's slice with nothing to do. `part` is whether the host has anything of the group, now or after the run; `hold` whether ports
+    that a router may still name stay held, `holds` those that this plan adds; `runtimes` are those that members which go were started by."""
     return {
         "part": part,
         "present": [],
@@ -206,6 +227,7 @@ def slice_of(host: Host, group: str, part: bool) -> dict[str, t.Any]:
         "adopt": [],
         "runtimes": [],
         "hold": False,
+        "holds": [],
         "observed": {"group": host.digest_of(group), "host": None},
     }
 

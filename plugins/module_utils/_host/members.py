@@ -154,10 +154,9 @@ class Work:
     def _stop(self) -> None:
         self._begin()
         draining = self.plan["action"] in ("scale", "deploy")
-        if not self.order.check:
-            self._hold_ports()
-            if draining:
-                self._mark_draining()
+        self._hold_ports()
+        if draining and not self.order.check:
+            self._mark_draining()
         self._remove(list(self.part["absent"]), draining)
         if not self.part["create"] and not self.order.check:
             self._sweep()
@@ -166,7 +165,9 @@ class Work:
         self._begin()
         self._assert_one_formation()
         with self._locked():
-            # First what is to be, then what is: whoever comes after a run that dies here finds the places in the record.
+            # First what is to be, then what is: whoever comes after a run that dies here finds the places in the record. And before the
+            # record forgets a place, its ports are held.
+            self._hold_ports()
             self._write_forming()
             self._adopt()
         self._create([m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] != "router"])
@@ -336,23 +337,17 @@ class Work:
 
     def _hold_ports(self) -> None:
         """A router that may still name who leaves must not find anybody else at that port."""
-        going = [self.before[i]["label"] for i in self.part["absent"] if i in self.before]
-        going = [label for label in going if label["role"] != "router" and _ports(label)]
-        if not (self.part.get("hold") and going):
+        wanted = self.part.get("holds") or ()
+        if not wanted or self.order.check:
             return
         with self._locked():
-            lock.check(self.store, self.group, self.order.holder)
-            held = {(h["member"], h.get("formation")): h for h in self.store.holds(self.group)}
-            for label in going:
-                held[label["member"], label.get("formation")] = {
-                    "group": self.group,
-                    "member": label["member"],
-                    "formation": label.get("formation"),
-                    "url": label.get("url"),
-                    "ports": sorted(_ports(label)),
-                    "since": round(self.world.now(), 3),
-                }
-            self.store.write_holds(self.group, list(held.values()))
+            there = self.store.holds(self.group)
+            held = {(h["member"], h.get("formation"), tuple(h["ports"])) for h in there}
+            fresh = [h for h in wanted if (h["member"], h["formation"], tuple(h["ports"])) not in held]
+            if fresh:
+                lock.check(self.store, self.group, self.order.holder)
+                since = {"group": self.group, "since": round(self.world.now(), 3)}
+                self.store.write_holds(self.group, [*there, *({**h, **since} for h in fresh)])
 
     def _remove(self, ids: t.Sequence[str], draining: bool = False) -> None:
         """Remove members side by side: their graces must not add up."""
