@@ -19,7 +19,7 @@ def check_reach(
 ) -> None:
     """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced, and nothing may be formed where
     nobody knows whether it is formed already."""
-    _check_damaged(situation, findings)
+    _check_damaged(action, situation, findings)
     hold: dict[str, list[str]] = {host: [] for host in silent}
     damaged = {(host, d.member) for host, d in situation.damaged}
     for member in situation.unknown:
@@ -54,8 +54,9 @@ def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findin
         )
 
 
-def _check_damaged(situation: Situation, findings: Findings) -> None:
-    """A file that cannot be read harms the member or the group that it is of, and is named."""
+def _check_damaged(action: str, situation: Situation, findings: Findings) -> None:
+    """A file that cannot be read harms the member or the group that it is of, and is named. Beside a member of which nothing is known the
+    others are neither stopped nor formed anew."""
     for host, damage in situation.damaged:
         whole = damage.member is None
         if whole and situation.noted is not None:
@@ -67,7 +68,7 @@ def _check_damaged(situation: Situation, findings: Findings) -> None:
                 host,
             )
             continue
-        say = findings.error if whole else findings.warning
+        say = findings.error if whole or action in ("restart", "remove") else findings.warning
         say(
             "state-damaged",
             f"{host}: {damage.path} is damaged ({damage.why}): "

@@ -86,7 +86,7 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
     for member in going:
         leaves(slices[member.host], member)
     if hold:
-        hold_vacated(slices, situation, ())
+        hold_vacated(slices, situation, {})
     steps = removal_steps(situation, sorted(mine)) + tombstone_steps(situation, graves, raised)
     plan: dict[str, t.Any] = {
         "group": name,

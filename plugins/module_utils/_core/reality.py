@@ -18,7 +18,13 @@ from .situation import Choice, Request
 from .spec import ENGINE_ROLES
 
 # How a person is told of each fact.
-_CALLED = {"image": "image", "engine": "engine version", "model": "model fingerprint"}
+_CALLED = {
+    "image": "image",
+    "engine": "engine version",
+    "model": "model fingerprint",
+    "files": "model files (names, sizes, times)",
+    "engine files": "engine files (names, sizes, times)",
+}
 _SHOWN = 19
 
 
@@ -49,6 +55,21 @@ def moved(theirs: t.Sequence[t.Mapping[str, t.Any]], mine: t.Mapping[str, t.Any]
         image = fact == "engine" and str(value).startswith("sha256:")
         found.append(("image" if image else fact, ", ".join(sorted({str(r[fact]) for r in peers})), str(value)))
     return found
+
+
+def files(member: Member, host: Host) -> list[tuple[str, str, str]]:
+    """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their times
+    are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another model."""
+    identity_, source = member.label.get("identity") or {}, member.label.get("source") or {}
+    looks = (
+        ("files", "stamp", host.model(str(source.get("model")))),
+        ("engine files", "engine_stamp", host.executable(str(source.get("executable")))),
+    )
+    return [
+        (fact, str(identity_[key]), str(now["stamp"]))
+        for fact, key, now in looks
+        if identity_.get(key) and now.get("stamp") and identity_[key] != now["stamp"]
+    ]
 
 
 def _comparable(fact: str, one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
@@ -83,7 +104,8 @@ def changed_under(members: t.Iterable[Member], hosts: t.Mapping[str, Host]) -> l
         host, source = hosts.get(member.host), member.label.get("source")
         if member.role not in ENGINE_ROLES or not member.alive or host is None or not source:
             continue
-        for fact, was, now in moved([identity_of_label(member.label)], identity_of_source(host, source)):
+        mine = moved([identity_of_label(member.label)], identity_of_source(host, source)) or files(member, host)
+        for fact, was, now in mine:
             found.setdefault((fact, member.host), Moved(fact, member.host, was, now, member.id))
     return list(found.values())
 
@@ -96,7 +118,8 @@ def changed_for_dead(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -
         host, source = hosts.get(member.host), member.label.get("source")
         if member.role not in ENGINE_ROLES or member.alive or host is None or not source:
             continue
-        for fact, was, now in moved(theirs, identity_of_source(host, source)):
+        mine = moved(theirs, identity_of_source(host, source)) or (files(member, host) if theirs else [])
+        for fact, was, now in mine:
             found.setdefault((fact, member.host), Moved(fact, member.host, was, now, member.id))
     return list(found.values())
 
@@ -142,7 +165,9 @@ def _coming(
             continue
         host, template = request.hosts[seats[name].host], request.template.roles[role]
         mine = identity(host, request.group.model, template.executable, template.image)
-        found += [Moved(fact, host.name, was, now, name) for fact, was, now in moved(theirs, mine)]
+        was_here = next((m for m in choice.replace if m.id == name and m.host == host.name), None)
+        other = moved(theirs, mine) or (files(was_here, host) if was_here and theirs else [])
+        found += [Moved(fact, host.name, was, now, name) for fact, was, now in other]
     return found
 
 

@@ -21,6 +21,7 @@ def seat_members(request: Request, choice: Choice, formation: Formation, finding
     """A seat for every member that comes, by member id."""
     group, template = request.group, request.template
     rooms = _rooms(request, choice, formation)
+    moot = is_moot(formation)
     holders = _hold_router_port(request, choice, rooms)
     short: dict[str, int] = {}
     seats: dict[str, Seat] = {}
@@ -34,6 +35,9 @@ def seat_members(request: Request, choice: Choice, formation: Formation, finding
             seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
                 member.id, role.bands, role.gpus, port
             )
+        if room and not moot and not (seat and seat.port in member.ports):
+            # It does not come back where it was, and a router may still name it there.
+            room.taken.update((port_, f"member {member.id}") for port_ in member.ports if port_ not in room.taken)
         if seat:
             seats[member.id] = seat
             if port is not None:
@@ -49,13 +53,17 @@ def seat_members(request: Request, choice: Choice, formation: Formation, finding
     return seats
 
 
+def is_moot(formation: Formation) -> bool:
+    """Whether it does not matter which ports the group had: nothing of it runs then that could still name one."""
+    return formation.made and not formation.router_lost
+
+
 def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, Room]:
     """What is free on each host once those that leave have left."""
     name = request.group.name
     leaving = [*(m for m, _why in choice.leave), *choice.replace]
     kept = addresses_kept(formation.graves, formation.id)
-    # Nothing of the group runs then that could still name a port.
-    moot = formation.made and not formation.router_lost
+    moot = is_moot(formation)
     again = {m.id for m in choice.replace}
     named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again))
     rooms = {}

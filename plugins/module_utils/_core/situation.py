@@ -190,6 +190,9 @@ def standing(member: Member, noted: Record | None) -> str:
     taken over from it."""
     if member.live.get("unlabelled"):
         return "its label is gone: what it was started as is not known"
+    carried = member.live.get("formation") if member.live.get("listener_member") == member.id else None
+    if carried and member.formation and carried != member.formation:
+        return "its process is of another formation than its label says"
     if noted is None:
         return "no record names it"
     place = next((p for p in noted.members if p.id == member.id and p.host == member.host), None)

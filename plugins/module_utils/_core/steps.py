@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .checked import ports_of
 from .formations import Formation
 from .member import member_id
 from .observed import Host, Member
@@ -184,17 +185,23 @@ def slices_of(
     if holds_ports(router, situation, formation):
         for mine in slices.values():
             mine["hold"] = True
-        stay = {(m["parts"][0]["host"], m["id"]) for m in members}
-        stay |= {(m.host, m.id) for m in situation.members} - {(m.host, m.id) for m, _why in choice.leave}
+        left = {id(m) for m, _why in choice.leave}
+        stay = {(m.host, m.id): set(m.ports) for m in situation.members if id(m) not in left}
+        stay |= {(m["parts"][0]["host"], m["id"]): part_ports(m["parts"][0]) for m in members}
         hold_vacated(slices, situation, stay)
     return slices
 
 
+def part_ports(part: t.Mapping[str, t.Any]) -> set[int]:
+    """Every port that a part of a member holds."""
+    return ports_of(part["port"], part["ports"])
+
+
 def hold_vacated(
-    slices: t.Mapping[str, dict[str, t.Any]], situation: Situation, stay: t.Collection[tuple[str, str]]
+    slices: t.Mapping[str, dict[str, t.Any]], situation: Situation, stay: t.Mapping[tuple[str, str], set[int]]
 ) -> None:
-    """What each host is to hold: the ports of places that the record named, or a member had, and that are nobody's after this plan. `stay` are
-    the places (host, id) of those that remain."""
+    """What each host is to hold: ports of places that the record named, or a member had, and that are not that member's after this plan. `stay`
+    are the ports, by place (host, id), of those that remain or come."""
     unknown = {(m["host"], m["id"]) for m in situation.unknown}
     places: dict[tuple[str, str], tuple[set[int], str | None, str | None]] = {}
     for place in situation.noted.members if situation.noted else ():
@@ -204,8 +211,9 @@ def hold_vacated(
         if member.role != "router" and member.ports:
             places[member.host, member.id] = (set(member.ports), member.formation, member.label.get("url"))
     for (host, name), (ports, formation, url) in sorted(places.items()):
-        if host in slices and ports and (host, name) not in stay and (host, name) not in unknown:
-            slices[host]["holds"].append({"member": name, "formation": formation, "url": url, "ports": sorted(ports)})
+        vacated = sorted(ports - stay.get((host, name), set()))
+        if host in slices and vacated and (host, name) not in unknown:
+            slices[host]["holds"].append({"member": name, "formation": formation, "url": url, "ports": vacated})
 
 
 def leaves(mine: dict[str, t.Any], member: Member) -> None:
