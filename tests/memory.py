@@ -352,6 +352,8 @@ def _clean(plan: dict[str, t.Any], router_done: bool | None) -> bool:
     router = plan["router"]
     if router["member"] is None:
         return bool(plan["action"] == "remove")
+    if router["clean"]:
+        return True
     if not router_done:
         return False
     host = router["member"]["parts"][0]["host"]

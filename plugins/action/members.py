@@ -101,6 +101,8 @@ class ActionModule(PdAction):
         router = plan["router"]
         if router["member"] is None:
             return plan["action"] == "remove"
+        if router["clean"]:
+            return True
         results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
         if any(result.get("failed") or result.get("ok") is False for result in results):
             return False

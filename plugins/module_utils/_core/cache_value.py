@@ -114,6 +114,7 @@ def _frame(
             "add": [],
             "remove": [],
             "spare": [],
+            "clean": False,
             "gives_up": "",
         },
         "steps": steps,

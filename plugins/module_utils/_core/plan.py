@@ -123,6 +123,7 @@ _NO_ROUTER: dict[str, t.Any] = {
     "early": None,
     "late": False,
     "hold": False,
+    "clean": False,
     "peer_argv": [],
     "first": None,
     "peers": [],

@@ -49,6 +49,8 @@ def router_step(
         "early": None,
         "late": False,
         "hold": False,
+        # Whether it was seen, when this plan was made, to name nobody that is gone after it.
+        "clean": False,
         "peer_argv": [],
         "first": None,
     }
@@ -146,6 +148,7 @@ def _dynamic(
     }
     if kept is None:
         return {**found, "why": "a new router learns its peers over its API"}
+    found["clean"] = registered is not None and not found["remove"]
     if registered is None:
         return {**found, "add": peers, "why": "the router's registry could not be read"}
     why = f"{len(found['add'])} to add, {len(found['remove'])} to remove over the router's API"
@@ -172,7 +175,7 @@ def _restart(
     engines = {m.id: m for m in choice.keep if m.role in ENGINE_ROLES}
     change = compare(snapshot or (), peers, engines, situation.unknown_urls)
     if snapshot is not None and not change.broken and not change.added:
-        return {**none, "why": "its peers are the members"}
+        return {**none, "clean": True, "why": "its peers are the members"}
     if choice.pending:
         _say_stale(kept, change, findings)
         return {**none, "why": "its peers stay until the pending configuration is applied"}

@@ -62,6 +62,10 @@ def steps_of(
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
     steps += _adopt(situation, choice) + _start(request, choice, members) + _router(choice, router)
     steps += tombstone_steps(situation, formation.graves, formation.raised)
+    if router["clean"] and not formation.router_lost and any(
+        hold.group == request.group.name for host in request.hosts.values() for hold in host.holds
+    ):
+        steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s["do"] != "wait" for s in steps):
         steps.append(step("endpoint", "write", "the record on every host of the group"))
     elif router["member"] is not None and not (situation.record.get("endpoint") or {}).get("registered"):
