@@ -41,6 +41,7 @@ def of_group(
     marks += _hosts_changed(situation, hosts)
     marks += _strays(situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
+    marks += _held(situation, hosts)
     for host, damage in situation.damaged:
         marks.append({"mark": "state_damaged", "why": f"{host}: {damage.path} is damaged ({damage.why})"})
     if situation.unknown:
@@ -60,6 +61,25 @@ def _strays(situation: Situation) -> list[Mark]:
         }
         for s in situation.strays
     ]
+
+
+def _held(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
+    """Ports that nobody gets, since a router of the group may still name them."""
+    name = situation.noted.group if situation.noted else None
+    return [
+        {
+            "mark": "port_held",
+            "why": f"{host.name}: {hold.member} is gone, and {_ports(hold.ports)} is held for as long as a router may still name it",
+            "host": host.name,
+        }
+        for host in hosts.values()
+        for hold in host.holds
+        if hold.group == name
+    ]
+
+
+def _ports(ports: t.Sequence[int]) -> str:
+    return f"port {', '.join(map(str, ports[:4]))}" + (f" and {len(ports) - 4} more" if len(ports) > 4 else "")
 
 
 def _counts(group: Group | None, roles: t.Mapping[str, t.Mapping[str, int]], state: str) -> list[Mark]:
