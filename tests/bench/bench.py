@@ -62,6 +62,31 @@ def validations() -> None:
     table("validations of one spec", ["a second"], [[f"{count / (time.process_time() - started):.0f}"]])
 
 
+def histories() -> None:
+    """How fast random walks go over planner, work and verdicts: what 20,000 of them cost."""
+    from hypothesis import HealthCheck, Phase, settings
+    from hypothesis.stateful import run_state_machine_as_test
+    from unit.test_histories import Histories
+
+    steps = 0
+
+    class Counted(Histories):
+        def check_invariants(self, *given: t.Any, **named: t.Any) -> None:
+            nonlocal steps
+            steps += 1
+            super().check_invariants(*given, **named)
+
+    walks = 60
+    how = settings(
+        max_examples=walks, stateful_step_count=25, deadline=None, database=None, derandomize=True,
+        phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    started = time.process_time()
+    run_state_machine_as_test(Counted, settings=how)
+    took = time.process_time() - started
+    table("histories of formations", ["walks", "steps", "steps a second"], [[walks, steps, f"{steps / took:.0f}"]])
+
+
 # -- playbooks -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +208,7 @@ def main() -> None:
     if "core" in wanted:
         plans()
         validations()
+        histories()
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as name:
         folder = Path(name)
         model = folder / "model"

@@ -22,7 +22,7 @@ MEMBERS = 8
 def main(count: int) -> None:
     names = [f"h{number}" for number in range(count)]
     raw = {
-        name: builders.host_facts(1, gpus=MEMBERS, address=f"10.{number // 250}.{number % 250}.1")
+        name: builders.host_facts(number + 1, gpus=MEMBERS, address=f"10.{number // 250}.{number % 250}.1")
         for number, name in enumerate(names)
     }
     half = count * MEMBERS // 2
