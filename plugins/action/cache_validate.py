@@ -15,6 +15,7 @@ from ..module_utils._core.errors import PdError
 from ..module_utils._core.finding import Findings, as_text
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._batch import check_batch
 
 
 class ActionModule(PdAction):
@@ -26,6 +27,7 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
+        check_batch(self._task, self.task_vars)
         name = self.args["name"]
         written = _caches.merged(self)
         if self.args["named"] and name in (None, ""):

@@ -17,6 +17,7 @@ from ..module_utils._core.finding import Findings
 from ..module_utils._core.variables import misspelt
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, known_of
+from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import to_plain
 
 
@@ -32,6 +33,7 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
+        check_batch(self._task, self.task_vars)
         hosts = self.seen().hosts
         silent = (
             [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts]

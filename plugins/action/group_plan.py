@@ -18,6 +18,7 @@ from ..module_utils._core.spec import ENGINE_ROLES
 from ..module_utils._core.validate import Verdict
 from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction, known_of, refuse
+from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
 
 
@@ -40,6 +41,7 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
+        check_batch(self._task, self.task_vars)
         name = self.args["name"]
         seen = self.seen()
         hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden}

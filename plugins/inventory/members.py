@@ -69,7 +69,7 @@ from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
-_SHOWN = ("group", "role", "index", "revision", "generation", "url", "port", "gpus")
+_SHOWN = ("group", "role", "index", "revision", "generation", "formation", "url", "port", "gpus")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):

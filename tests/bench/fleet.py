@@ -22,7 +22,12 @@ MEMBERS = 8
 def main(count: int) -> None:
     names = [f"h{number}" for number in range(count)]
     raw = {
-        name: builders.host_facts(number + 1, gpus=MEMBERS, address=f"10.{number // 250}.{number % 250}.1")
+        name: builders.host_facts(
+            number + 1,
+            gpus=MEMBERS,
+            address=f"10.{number // 250}.{number % 250}.1",
+            kv_interface={"names": ["eth1"], "address": f"11.{number // 250}.{number % 250}.1", "rdma_devices": []},
+        )
         for number, name in enumerate(names)
     }
     half = count * MEMBERS // 2

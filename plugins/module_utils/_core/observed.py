@@ -121,8 +121,8 @@ class Host:
     elsewhere: list[Elsewhere] = field(default_factory=list)
     # Who changes which group now.
     locks: dict[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
-    # GPUs that processes of strangers use, with what they are.
-    busy_gpus: dict[str, str] = field(default_factory=dict)
+    # GPUs that processes use of which no label tells: (gpu, the member that such a process says it is, if any).
+    busy_gpus: list[tuple[str, str | None]] = field(default_factory=list)
     machine: Machine = Machine()
     # Which state folder it is: the same one under two names is one place.
     state: t.Mapping[str, t.Any] = field(default_factory=dict)
@@ -200,7 +200,7 @@ def read_host(name: str, facts: t.Mapping[str, t.Any]) -> Host:
             )
             for one in facts.get("elsewhere") or ()
         ],
-        busy_gpus={str(one["gpu"]): f"{one.get('command') or 'a process'} (pid {one.get('pid')})" for one in facts.get("gpu_processes") or ()},
+        busy_gpus=[(str(one["gpu"]), one.get("member")) for one in facts.get("gpu_processes") or ()],
         locks=_locks(facts),
         machine=Machine(machine.get("id"), machine.get("boot"), machine.get("netns")),
         state=facts.get("state") or {},

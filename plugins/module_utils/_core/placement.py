@@ -66,7 +66,7 @@ class Room:
             taken.update((port, f"member {one.member} of {one.state_dir}") for port in one.ports)
             held.update(one.gpus)
         taken.update(reserved)
-        held.update(host.busy_gpus)
+        held.update(gpu for gpu, member in host.busy_gpus if member is None or member not in gone)
         return cls(host, taken, [str(g["id"]) for g in host.gpus if str(g["id"]) not in held])
 
     def free_ports(self) -> int:

@@ -194,7 +194,8 @@ def _strangers(
     if not apps:
         return []
     ours = {str(gpu) for live in members if live["state"] in observed.ALIVE for gpu in live["label"].get("gpus") or ()}
-    return space.strangers(apps, gpus.names(devices), state.root, ours)
+    known = {str(live["label"].get("member")) for live in members if not live.get("unlabelled")}
+    return space.strangers(apps, gpus.names(devices), state.root, ours, known=known)
 
 
 def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], key: str) -> list[str]:

@@ -100,9 +100,10 @@ def strangers(
     root: str,
     ours: t.Collection[str] = (),
     proc: str = "/proc",
+    known: t.Collection[str] | None = None,
 ) -> list[dict[str, t.Any]]:
-    """{gpu, pid, command} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each GPU,
-    `ours` the GPUs of members that live here.
+    """{gpu, pid, command, member} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each GPU,
+    `ours` the GPUs of members that live here, `known` the members that a label tells of (None: all): the GPUs of others nobody else knows.
 
     A process that cannot be looked at (a container's, to a user who is not root; one with a number of another pid namespace) counts as the
     member's where one has that GPU: it would be a stranger to itself."""
@@ -111,12 +112,14 @@ def strangers(
         if one["command"] in _SERVICES:
             continue
         mark = carried.whose(one["pid"], proc)
-        if mark and elsewhere.is_ours(mark["state_dir"], root, one["pid"], proc):
+        ours_too = bool(mark and elsewhere.is_ours(mark["state_dir"], root, one["pid"], proc))
+        if mark and ours_too and (known is None or mark["member"] in known):
             continue
         unseen = not mark and not processes.environ(one["pid"], proc)
         for gpu in names.get(one["uuid"], ()):
             if not (unseen and gpu in ours):
-                told.append({"gpu": gpu, "pid": one["pid"], "command": one["command"]})
+                member = mark["member"] if mark and ours_too else None
+                told.append({"gpu": gpu, "pid": one["pid"], "command": one["command"], "member": member})
     return sorted(told, key=lambda one: (one["gpu"], one["pid"]))
 
 
