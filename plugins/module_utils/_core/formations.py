@@ -167,6 +167,19 @@ def say_graves(name: str, graves: t.Iterable[Tombstone], hosts: t.Mapping[str, H
         )
 
 
+def say_strays(situation: Situation, findings: Findings) -> None:
+    """What goes because it is none of the group is named: whoever stated its host lost may not know of it."""
+    for stray in situation.strays:
+        member = stray.member
+        findings.warning(
+            "stray",
+            f"{member.id} on {member.host} is a stray, none of the group: {stray.why}. This run stops it.",
+            "",
+            [],
+            member.host,
+        )
+
+
 # -- what must never be ------------------------------------------------------------------------------------------------------------
 
 
