@@ -130,6 +130,9 @@ def to_record(formation: Formation, situation: Situation, machines: t.Mapping[st
         supersedes.append(situation.formation)
     supersedes += [s.member.formation for s in situation.strays if s.member.formation]
     after = [one for one in dict.fromkeys(supersedes) if one != formation.id][-REMEMBERED:]
+    # Of a host that nobody can ask it stays what it was.
+    known = before.get("machines") or {}
+    machines = {**{m["host"]: known.get(m["host"]) for m in situation.unknown}, **machines}
     adopted = bool(situation.adopt) or bool(before.get("adopted"))
     return {
         "formation": formation.id,
