@@ -21,9 +21,20 @@ class ActionModule(PdAction):
         "command": {"type": "raw"},
         "timeout": {"type": "float", "default": 60},
         "env": {"type": "dict", "default": {}, "no_log": True},
+        "strict": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
+        try:
+            return {"ok": True, **self._fence()}
+        except (PdError, AnsibleActionFail) as exc:
+            if self.args["strict"]:
+                raise
+            # The caller gives the locks back before it fails with this.
+            told = exc.result if isinstance(exc, AnsibleActionFail) and exc.result else {}
+            return {"fenced": [], **told, "failed": False, "ok": False, "msg": str(exc)}
+
+    def _fence(self) -> dict[str, t.Any]:
         plan = to_plain(self.args["plan"])
         argv, environment = _fence.read_command(to_plain(self.args["command"])), self._environment()
         if self.args["timeout"] <= 0:

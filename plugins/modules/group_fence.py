@@ -58,6 +58,10 @@ options:
         the value of one in it is refused.
     type: dict
     default: {}
+  strict:
+    description: Whether a host that could not be fenced fails the task. When not, RV(ok) says it.
+    type: bool
+    default: true
 seealso:
   - module: inferops.pd.group_plan
 """
@@ -74,6 +78,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+ok:
+  description: Whether all of them are fenced.
+  returned: always
+  type: bool
 fenced:
   description: The hosts for which the command has ended with 0.
   returned: always

@@ -135,7 +135,7 @@ class Case(Life):
         except AssertionError as exc:
             if not os.environ.get("PD_FAULTS_GO_ON"):
                 raise
-            self.complaints.append(str(exc)[:400])
+            self.complaints.append(_shortened(str(exc)))
 
     def reached(self, run: Background) -> None:
         """Wait until the run is at its point."""
@@ -261,6 +261,11 @@ class Case(Life):
                 os.kill(run.process.pid, signal.SIGKILL)
                 run.process.wait(10)
         super().clean()
+
+
+def _shortened(text: str) -> str:
+    """What failed, and the end of what was said: there it is told."""
+    return text if len(text) < 3000 else text[:400] + "\n[...]\n" + text[-2500:]
 
 
 def end(pid: int) -> None:

@@ -463,7 +463,7 @@ ROWS = [
         more_hosts,
         topology="four",
         spec=MOVING,
-        told=(r"h1.{0,60}h2", r"(?i)first forming|first formation|no record"),
+        told=(r"h1.{0,60}h2", r"no other host has a record of the group"),
         runs=KEPT,
         needs=("nic",),
         heal=(DEPLOY,),

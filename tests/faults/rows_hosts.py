@@ -89,6 +89,7 @@ def lost(phase: str, host: str = "h2", **how: t.Any) -> Fault:
 
 ROWS = [
     unreachable("observe", runs=KEPT),
+    unreachable("lock", runs=KEPT),
     unreachable("router_stop"),
     unreachable("stop", runs=only("decode"), in_selection=True),
     unreachable("start", runs=only("prefill")),

@@ -51,6 +51,8 @@ def codes_in_code() -> set[str]:
                 continue
             if call.func.attr == "unverified":
                 found.add("pairing-unverified")
+            elif call.func.attr == "unread":
+                found.add("identity-unverified")
             elif call.func.attr in ("error", "warning"):
                 code = call.args[0]
                 found.update([code.value] if isinstance(code, ast.Constant) else COMPOSED[ast.unparse(code)])

@@ -187,6 +187,22 @@ def test_two_versions_of_the_engine():
     assert "0.32.0" in found.message
 
 
+def test_an_engine_whose_version_cannot_be_read():
+    made = fleet()
+    made.facts["h3"]["executables"] = {ENGINE: {"exists": True, "version": None}}
+    found = only(made.plan(two_hosts()).findings, "identity-unverified")
+    assert found.severity == "unverified"
+    assert "decode on h3" in found.message
+
+
+def test_a_model_without_a_fingerprint():
+    made = fleet()
+    made.facts["h3"]["models"] = {MODEL: {"exists": True, "fingerprint": None}}
+    found = only(made.plan(two_hosts()).findings, "identity-unverified")
+    assert found.severity == "unverified"
+    assert "on h3" in found.message
+
+
 def test_two_models_of_gpus():
     made = fleet()
     made.facts["h3"]["gpus"] = [{"id": f"G{i}", "model": "A100", "vendor": "nvidia"} for i in range(4)]
@@ -635,6 +651,20 @@ def test_a_member_on_a_silent_host_stays_at_the_router():
 def test_the_record_keeps_what_is_unknown():
     record = silent("h2").plan(two_hosts()).plan["record"]
     assert sorted(member["id"] for member in record["members"]) == ALL
+
+
+@pytest.mark.parametrize("host", ["h1", "h2", "h3", "h4"])
+def test_a_silent_host_and_nothing_else_to_do_is_no_change(host):
+    """What is not known makes no record another one: neither peers nor addresses nor machines go from it."""
+    group = silent(host)
+    before = {h: dict(facts.get("records") or {}) for h, facts in group.facts.items()}
+    made = group.plan(two_hosts())
+    told = next(record["demo"] for record in before.values() if record)
+    for key in ("members", "machines", "router"):
+        assert made.plan["record"].get(key) == told.get(key)
+    assert made.plan["record"]["endpoint"]["url"] == told["endpoint"]["url"]
+    assert made.plan["steps"] == []
+    assert made.plan["changed"] is False
 
 
 @pytest.mark.parametrize("action", ["restart", "remove"])

@@ -72,6 +72,10 @@ class Findings:
         """A pairing factor that cannot be told: the group deploys, marked with the factor's name."""
         self.add(Finding("unverified", "pairing-unverified", message, hint, tuple(roles), None, factor))
 
+    def unread(self, message: str, hint: str = "", roles: t.Iterable[str] = ()) -> None:
+        """What members would be, and cannot be compared: the group deploys."""
+        self.add(Finding("unverified", "identity-unverified", message, hint, tuple(roles)))
+
     @property
     def errors(self) -> list[Finding]:
         return [f for f in self.items if f.severity == "error"]

@@ -130,6 +130,9 @@ def to_record(formation: Formation, situation: Situation, machines: t.Mapping[st
         supersedes.append(situation.formation)
     supersedes += [s.member.formation for s in situation.strays if s.member.formation]
     after = [one for one in dict.fromkeys(supersedes) if one != formation.id][-REMEMBERED:]
+    # Of a host that nobody can ask it stays what it was.
+    known = before.get("machines") or {}
+    machines = {**{m["host"]: known.get(m["host"]) for m in situation.unknown}, **machines}
     adopted = bool(situation.adopt) or bool(before.get("adopted"))
     return {
         "formation": formation.id,
@@ -164,6 +167,19 @@ def say_graves(name: str, graves: t.Iterable[Tombstone], hosts: t.Mapping[str, H
             + ("" if grave.fenced else " pd_fence_command makes sure that a lost host is off."),
             [],
             grave.host,
+        )
+
+
+def say_strays(situation: Situation, findings: Findings) -> None:
+    """What goes because it is none of the group is named: whoever stated its host lost may not know of it."""
+    for stray in situation.strays:
+        member = stray.member
+        findings.warning(
+            "stray",
+            f"{member.id} on {member.host} is a stray, none of the group: {stray.why}. This run stops it.",
+            "",
+            [],
+            member.host,
         )
 
 

@@ -34,6 +34,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     machines.check(request.hosts, findings)
     check_lost(request.lost, request.hosts, findings)
     check_reach(request.action, situation, request.silent, findings, request.reach)
+    formations.say_strays(situation, findings)
     choice = decide(request, situation, findings)
     formation = formation_of(request, situation, choice, findings)
     seats = seat_members(request, choice, formation, findings)
@@ -69,6 +70,7 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
     machines.check(hosts, findings)
     check_lost(request.lost, hosts, findings)
     check_reach("remove", situation, request.silent, findings, request.reach)
+    formations.say_strays(situation, findings)
     noted = situation.record
     graves, raised = formations.tombstones(
         situation, hosts, request.lost, request.away, request.forget, request.fence, request.run

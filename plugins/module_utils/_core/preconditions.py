@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import kv_compose
+from . import images, kv_compose
 from .arguments import Option, options, read_json_object
 from .finding import Findings
 from .member import CONTAINERS
@@ -29,6 +29,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
     wide = len({*roles_on, *kept}) > 1
     prints: dict[str, list[str]] = {}
     versions: dict[str, list[str]] = {}
+    unread: list[str] = []
     for name, roles in roles_on.items():
         host = request.hosts[name]
         check_runtime_of(group.runtime, host, findings)
@@ -46,11 +47,15 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
         if engines:
             fingerprint = _check_model(group.model, host, engines, findings)
             prints.setdefault(fingerprint, []).append(name)
-            for role in engines:
-                version = host.executable(request.template.roles[role].executable).get("version")
-                if version and group.runtime != "docker":
-                    versions.setdefault(str(version), []).append(f"{role} on {name}")
-    prints.pop("", None)
+            for role in engines if group.runtime not in CONTAINERS else ():
+                facts = host.executable(request.template.roles[role].executable)
+                if facts.get("version"):
+                    versions.setdefault(str(facts["version"]), []).append(f"{role} on {name}")
+                elif facts.get("exists"):
+                    unread.append(f"{role} on {name}")
+    unknown = prints.pop("", [])
+    _check_identity(group, unread, [n for n in unknown if request.hosts[n].model(group.model).get("exists")], findings)
+    _check_images(request, {h: roles & {*ENGINE_ROLES} for h, roles in roles_on.items()}, findings)
     if len(versions) > 1:
         told = "; ".join(f"{version}: {', '.join(where)}" for version, where in sorted(versions.items()))
         say = findings.error if request.template.mode.pairing.get("handshake") else findings.warning
@@ -67,6 +72,42 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
             f"model {group.model} is not the same on all hosts: {told}.",
             "Copy one version to all: a pair of two answers wrongly, with 200.",
         )
+
+
+def _check_identity(group: Group, engines: t.Sequence[str], models: t.Sequence[str], findings: Findings) -> None:
+    """What members would be cannot be compared where it cannot be read, and is never taken for the same."""
+    if engines:
+        findings.unread(
+            f"the engine's version cannot be read of {', '.join(engines)}: whether all run the same one is unverified.",
+            "Name the engine's own command in its Python environment (bin/vllm) as executable, not a wrapper around it.",
+            ENGINE_ROLES,
+        )
+    if models:
+        findings.unread(
+            f"model {group.model} has no fingerprint on {', '.join(models)}: whether all have the same one is unverified.",
+            "Make it readable for the user that the playbook becomes.",
+            ENGINE_ROLES,
+        )
+
+
+def _check_images(request: Request, roles_on: t.Mapping[str, t.Collection[str]], findings: Findings) -> None:
+    """One name that is several images. What is pulled anew is known after that: the verdict on the preparation compares it."""
+    if request.group.runtime not in CONTAINERS:
+        return
+    found: dict[str, list[tuple[str, images.Image]]] = {}
+    for name, roles in roles_on.items():
+        for template in (request.template.roles[role] for role in sorted(roles)):
+            if template.image and template.pull != "always":
+                found.setdefault(template.image, []).append((name, request.hosts[name].image(template.image)))
+    for image, where in found.items():
+        kinds = images.kinds(where)
+        if len(kinds) > 1:
+            findings.error(
+                "image-differs",
+                f"image {image} is {len(kinds)} images: {images.told(kinds)}.",
+                "Write its digest in the spec (name@sha256:...), or have one of them on all hosts (pull: always).",
+                ENGINE_ROLES,
+            )
 
 
 def check_ephemeral(host: Host, findings: Findings) -> None:

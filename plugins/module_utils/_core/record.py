@@ -25,6 +25,8 @@ _BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed")
 # How many formations back a record remembers what it came after.
 REMEMBERED = 32
 REMOVED = "removed"
+# In which members are listed.
+_ORDER = {"prefill": 0, "decode": 1, "router": 2}
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,29 @@ def of_plan(
         for m in before.get("members", ())
         if (m["id"] in plan["unknown"] or (m["host"], m["id"]) in still_there) and m["id"] not in known
     ]
+    # Whoever is known only by the record has the place that it had: that nobody can ask it makes no record another one.
+    record["members"].sort(key=lambda m: (_ORDER.get(m["role"], len(_ORDER)), m["index"]))
+    _keep_unknown(record, before, plan["unknown"])
     if plan["pending"]:
         for key in ("revision", "spec", "templates", "choices"):
             record[key] = before.get(key, record[key])
     return record
+
+
+def _keep_unknown(record: dict[str, t.Any], before: t.Mapping[str, t.Any], unknown: t.Collection[str]) -> None:
+    """What the record says of members that nobody can ask it goes on saying: a router's address, peers."""
+    old = before.get("router") or {}
+    places = [p["member"] for p in old.get("peers") or ()]
+    have = {p["member"] for p in record["router"]["peers"]}
+    kept = [p for p in old.get("peers") or () if p["member"] in unknown and p["member"] not in have]
+    if kept:
+        peers = [*record["router"]["peers"], *kept]
+        record["router"]["peers"] = sorted(
+            peers, key=lambda p: places.index(p["member"]) if p["member"] in places else len(places)
+        )
+    if any(m["role"] == "router" and m["id"] in unknown for m in before.get("members", ())):
+        record["router"]["url"] = old.get("url")
+        record["endpoint"] = {**record["endpoint"], "url": (before.get("endpoint") or {}).get("url")}
 
 
 def of_removal(

@@ -64,7 +64,8 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
     leaving = [*(m for m, _why in choice.leave), *choice.replace]
     kept = addresses_kept(formation.graves, formation.id)
     moot = is_moot(formation)
-    again = {m.id for m in choice.replace}
+    # A router's own port is in nobody's list of peers: where none runs, one that comes may have it.
+    again = {*(m.id for m in choice.replace), member_id(name, "router", 0)}
     named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again))
     rooms = {}
     for host in request.hosts.values():
@@ -162,7 +163,11 @@ def _no_room(
             "does-not-fit",
             message,
             "Add hosts to the pattern, free GPUs (status shows who holds them), or ask for fewer replicas"
-            + (f": inferops.pd.scale -e pd_group={request.group.name} -e pd_{role}=N." if request.action != "restart" else "."),
+            + (
+                f": inferops.pd.scale -e pd_group={request.group.name} -e pd_{role}=N."
+                if request.action != "restart"
+                else "."
+            ),
             [role],
         )
 

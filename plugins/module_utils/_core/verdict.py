@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from . import images
 from .router_step import told as peers_told
 from .spec import ENGINE_ROLES
 
@@ -106,7 +107,7 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
         else:
             verdict.failed[member["id"]] = why
     for name in plan.get("unknown") or ():
-        verdict.failed.setdefault(name, told(None, "its host does not answer: it may run, or not", outcome="unknown"))
+        verdict.failed.setdefault(name, told(None, "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not", outcome="unknown"))
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
     for host in plan["hosts"]:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
@@ -121,9 +122,7 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     return verdict
 
 
-def _other_formation(
-    plan: Result, member: Result, results: Results, verdict: Verdict
-) -> dict[str, t.Any] | None:
+def _other_formation(plan: Result, member: Result, results: Results, verdict: Verdict) -> dict[str, t.Any] | None:
     """What answers at a member's port must be of the plan's formation: its process carries it, and was read on its own host."""
     host = member["parts"][0]["host"]
     seen = _seen(member["id"], results[host]) or {}
@@ -172,28 +171,28 @@ def prepared(plan: Result, results: Results) -> Verdict:
     """Whether a tag is one image wherever it is to run, and the one that runs already. Where it is not, nothing has stopped yet."""
     verdict = Verdict("prepare")
     engines = [m for m in plan["members"] if m["role"] != "router"]
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, list[tuple[str, images.Image]]] = {}
     for member in engines:
         part = member["parts"][0]
         host = part["host"]
         fresh = member["id"] in plan["hosts"][host]["create"]
         said = next((r["images"] for r in results.get(host) or () if r.get("images")), {}) if fresh else {}
-        image = said.get(part["image"]) or {} if fresh else part["labels"].get("image") or {}
-        which = image.get("digest") or image.get("id")
-        if which:
-            found.setdefault(str(part["image"]), {}).setdefault(str(which), []).append(host)
+        image = said.get(part["image"]) if fresh else part["labels"].get("image")
+        found.setdefault(str(part["image"]), []).append((host, image or {}))
     for host, results_ in results.items():
         said_ = [reason(r) for r in results_ if refusal(r)]
         if said_:
             verdict.problems[host] = said_
-    for image, ids in found.items():
-        if len(ids) > 1:
-            where = "; ".join(f"{which[:19]} on {', '.join(sorted(set(hosts)))}" for which, hosts in sorted(ids.items()))
-            verdict.problems[image] = [
-                f"it is {len(ids)} images: {where}. Write its digest in the spec, or have one of them on all (pull: always)."
+    for name, where in found.items():
+        kinds = images.kinds(where)
+        if len(kinds) > 1:
+            verdict.problems[name] = [
+                f"it is {len(kinds)} images: {images.told(kinds)}. Write its digest in the spec, or have one of them on all (pull: always)."
             ]
     verdict.good = verdict.complete = not verdict.problems
-    verdict.msg = f"Group {plan['group']}: nothing was stopped and nothing was started.\n" + "\n".join(list_problems(verdict))
+    verdict.msg = f"Group {plan['group']}: nothing was stopped and nothing was started.\n" + "\n".join(
+        list_problems(verdict)
+    )
     return verdict
 
 
