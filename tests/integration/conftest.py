@@ -129,6 +129,22 @@ class Life(Site):
             "dict[str, t.Any]", json.loads(((state or self.states[0]) / f"groups/{group}/record.json").read_text())
         )
 
+    def lock(self, group: str = "g", state: Path | None = None) -> dict[str, t.Any] | None:
+        """Who changes the group, by one of its hosts."""
+        try:
+            file = (state or self.states[0]) / f"groups/{group}/lock.json"
+            return t.cast("dict[str, t.Any]", json.loads(file.read_text()))
+        except (OSError, ValueError):
+            return None
+
+    def lock_from_elsewhere(self, group: str = "g", state: Path | None = None) -> dict[str, t.Any]:
+        """Have a run on another machine hold a group's lock on one of its hosts."""
+        held = {
+            "run": "theirs", "who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"},
+        }  # fmt: skip
+        ((state or self.states[0]) / f"groups/{group}/lock.json").write_text(json.dumps(held))
+        return held
+
     def untouched(self) -> bool:
         """Whether no run has left anything on any host."""
         return not any(state.exists() for state in self.states)

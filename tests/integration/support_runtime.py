@@ -144,6 +144,11 @@ def member(
     }
 
 
+# Who changes things: a lock is known by its nonce, `run`.
+ME = {"run": "run-of-me", "who": "me@test pid 1", "ttl": 60}
+OTHER = {"run": "run-of-another", "who": "other@test pid 2", "ttl": 60}
+
+
 def slice_of(
     group: str,
     members: t.Sequence[dict[str, t.Any]],
@@ -155,31 +160,40 @@ def slice_of(
     generation: int = 1,
     serial: int = 1,
 ) -> dict[str, t.Any]:
-    """A host's slice of a plan."""
+    """A host's slice of a plan, of the formation that its first member's label names. `observed` is the digest of all labels of the host that
+    the plan was made from."""
     ids = [m["id"] for m in members]
+    formation = members[0]["parts"][0]["labels"].get("formation") if members else None
     record = {
-        "schema": 1,
+        "schema": 2 if formation else 1,
         "group": group,
+        "formation": formation,
         "generation": generation,
         "serial": serial,
         "revision": "r1",
-        "members": [{"id": m["id"], "host": "h1"} for m in members],
+        "members": [{"id": m["id"], "role": m["role"], "index": m["index"], "host": "h1"} for m in members],
         "endpoint": {"url": "http://127.0.0.1:1", "served_model_name": group, "registered": False},
         "state": "partial",
     }
     return {
         "group": group,
         "runtime": "supervisor",
+        "formation": formation,
         "generation": generation,
         "revision": "r1",
         "action": action,
         "members": list(members),
         "hosts": {
             "h1": {
+                "part": True,
                 "present": ids,
                 "absent": list(absent),
                 "create": ids if create is None else list(create),
-                "observed": observed,
+                "adopt": [],
+                "runtimes": [],
+                "hold": False,
+                "holds": [],
+                "observed": {"group": None, "host": observed},
             }
         },
         "record": record,

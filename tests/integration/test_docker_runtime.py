@@ -27,7 +27,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import
 
 pytestmark = pytest.mark.integration
 pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")
-ME = {"who": "me@test pid 1", "ttl": 60}
+ME = support.ME
 engine = pytest.fixture(scope="module")(fixture_engine)
 
 

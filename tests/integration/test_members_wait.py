@@ -26,7 +26,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runti
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 pytestmark = pytest.mark.integration
-ME = {"who": "me@test pid 1", "ttl": 60}
+ME = support.ME
 ENGINE = str(ROOT / "tests/standin/engine.py")
 
 
@@ -210,10 +210,10 @@ def test_a_member_that_nobody_knows_is_failed(group: Group) -> None:
 def test_waiting_keeps_the_lock_of_the_group(group: Group) -> None:
     member = group.member()
     group.start(member)
-    before = group.state.record("g")["lock"]["expires"]
+    before = (group.state.group_lock("g") or {})["expires"]
     time.sleep(0.1)
     group.look(member)
-    assert group.state.record("g")["lock"]["expires"] > before
+    assert (group.state.group_lock("g") or {})["expires"] > before
 
 
 def test_the_action_waits_and_tells(group: Group) -> None:

@@ -6,7 +6,6 @@ range of ports and a state directory each."""
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import typing as t
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from integration.conftest import Life, ask, free_block, interface, kill, spec
+from released import unpack
+from support import Run
 
 pytestmark = pytest.mark.integration
 Make = t.Callable[..., Life]
@@ -104,10 +105,7 @@ def test_a_run_that_is_refused_on_the_first_host_changes_nothing_anywhere(
     site = two_hosts(make_site, tmp_path, model)
     site.play("deploy").ok()
     before, there = site.pids(), site.record(state=site.states[1])
-    file = site.states[0] / "groups/g/record.json"
-    record = site.record(state=site.states[0])
-    held = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
-    file.write_text(json.dumps({**record, "lock": held}))
+    site.lock_from_elsewhere()
     for book, more in (("scale", {"pd_decode": 2}), ("restart", {}), ("remove", {})):
         run = site.play(book, pd_group="g", **more).refused()
         said = " ".join(run.out.split())
@@ -115,9 +113,10 @@ def test_a_run_that_is_refused_on_the_first_host_changes_nothing_anywhere(
         assert "-e pd_break_lock=true" in said
         assert site.pids() == before, book
         assert site.record(state=site.states[1]) == there, book
+        assert site.lock(state=site.states[1]) is None, book
     site.play("scale", pd_group="g", pd_decode=2, pd_break_lock="true").ok()
     assert set(site.pids()) == {*before, "g-decode-1"}
-    assert not any("lock" in site.record(state=state) for state in site.states)
+    assert not any(site.lock(state=state) for state in site.states)
 
 
 def test_a_lost_host_is_replaced_when_it_is_stated_and_swept_when_it_is_back(
@@ -155,6 +154,53 @@ def test_a_lost_host_is_replaced_when_it_is_stated_and_swept_when_it_is_back(
     assert site.pids() == {}
 
 
+_DONE = re.compile(r"^(?:ok|changed|fatal|failed): \[(\w+)\]", re.M)
+_CALL = re.compile(r"^Using module file \S*/inferops/pd/plugins/modules/(\w+)\.py", re.M)
+
+
+class Cost(t.NamedTuple):
+    """What a run asked of its hosts: tasks by host, and module calls in all. How often a wait looks is the engines' matter."""
+
+    tasks: dict[str, int]
+    calls: int
+
+    @classmethod
+    def of(cls, run: Run) -> Cost:
+        done = _DONE.findall(run.ok().out)
+        return cls(
+            {host: done.count(host) for host in sorted(set(done))},
+            len([c for c in _CALL.findall(run.out) if c != "members_wait"]),
+        )
+
+
+def costs(site: Life) -> dict[str, Cost]:
+    runs = {
+        "form": site.play("deploy", "-vvv"),
+        "again": site.play("deploy", "-vvv"),
+        "restart": site.play("restart", "-vvv", pd_group="g"),
+    }
+    return {what: Cost.of(run) for what, run in runs.items()}
+
+
+def test_what_a_run_costs_beside_the_version_before_formations(
+    make_site: Make, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that changes nothing takes no task and no call more; one that changes something takes the lock first, one call a host."""
+    now = costs(two_hosts(make_site, tmp_path / "now", model))
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(unpack.collections("22a08ae", tmp_path)))
+    before = costs(two_hosts(make_site, tmp_path / "before", model))
+    assert now["again"] == before["again"]
+    # One look a host, and the plan.
+    assert now["again"].calls == 2
+    for what in before:
+        assert now[what].calls <= before[what].calls + 2, (what, now[what], before[what])
+        assert now[what].tasks.keys() == before[what].tasks.keys()
+        # On the first host stands the verdict, too, that all have said yes.
+        more = {host: count - before[what].tasks[host] for host, count in now[what].tasks.items()}
+        assert more["h1"] <= 2, (what, more)
+        assert more["h2"] <= 1, (what, more)
+
+
 def ports_of(out: str) -> dict[str, set[str]]:
     """The --port arguments in a shown plan, by group."""
     found: dict[str, set[str]] = {}
@@ -184,14 +230,11 @@ def test_two_groups_in_one_run(make_site: Make, model: Path) -> None:
     assert "b: RUNNING" in status
 
     # The first group that fails ends the run, and the others are named.
-    file = site.states[0] / "groups/a/record.json"
-    record = file.read_text()
-    held = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
-    file.write_text(json.dumps({**json.loads(record), "lock": held}))
+    site.lock_from_elsewhere("a")
     run = site.play("restart", pd_group="all").refused()
     assert "Not touched by this run, which ends here: b." in " ".join(run.out.split())
     assert site.pids() == before
-    file.write_text(record)
+    (site.states[0] / "groups/a/lock.json").unlink()
 
     assert site.play("remove", "--check", pd_group="all").ok().changed > 0
     assert site.pids() == before

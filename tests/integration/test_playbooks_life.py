@@ -249,27 +249,20 @@ def start(site: Life, *words: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def locked(site: Life) -> dict[str, t.Any] | None:
-    try:
-        return t.cast("dict[str, t.Any] | None", site.record().get("lock"))
-    except (OSError, ValueError):
-        return None
-
-
 def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None:
     site = make_site()
     site.env(STANDIN_LOAD="25")
     first = start(site, "inferops.pd.deploy")
-    lock = support_runtime.wait_for(lambda: locked(site), 30, "the first run's lock")
+    lock = support_runtime.wait_for(lambda: site.lock(), 30, "the first run's lock")
     second = site.play("deploy").refused()
     assert lock["who"].endswith(f"pid {first.pid}")
-    assert "Group g: node refused this run, and nothing was changed there" in second.out
+    assert "Group g: nothing was changed on any host." in second.out
     told_once(second, f"{lock['who']} is changing it since")
     assert "g-prefill-0: ready" not in second.out, "another run's members are not waited for"
     assert second.changed == 0
     out, _err = first.communicate(timeout=120)
     assert first.returncode == 0, out
-    assert locked(site) is None
+    assert site.lock() is None
     before = site.pids()
     assert set(before) == ALL
 
@@ -279,10 +272,10 @@ def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None
     )
     os.killpg(third.pid, signal.SIGKILL)
     third.communicate(timeout=30)
-    assert locked(site)
+    assert site.lock()
     assert "locked by" in site.play("status").ok().out
     run = site.play("deploy").ok()
-    assert locked(site) is None
+    assert site.lock() is None
     assert set(site.pids()) == ALL
     assert "Group g is running" in run.out
 
@@ -290,10 +283,7 @@ def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None
 def test_a_lock_of_another_machine_is_respected_until_it_is_broken(make_site: Make) -> None:
     site = make_site()
     site.play("deploy").ok()
-    file = site.state / "groups/g/record.json"
-    record = json.loads(file.read_text())
-    record["lock"] = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
-    file.write_text(json.dumps(record))
+    site.lock_from_elsewhere()
     before = site.pids()
     run = site.play("restart", pd_group="g").refused()
     assert "ops@elsewhere pid 7 is changing it since" in " ".join(run.out.split())
@@ -303,3 +293,23 @@ def test_a_lock_of_another_machine_is_respected_until_it_is_broken(make_site: Ma
     assert re.search(r"locked by ops@elsewhere pid 7 since 1970-", site.play("status").ok().out)
     site.play("restart", pd_group="g", pd_break_lock="true").ok()
     assert not set(site.pids().values()) & set(before.values())
+
+
+def test_a_lock_of_an_earlier_version_is_honoured(make_site: Make) -> None:
+    """It is a key of the record there, and has no nonce."""
+    site = make_site()
+    site.play("deploy").ok()
+    file = site.state / "groups/g/record.json"
+    held = {"who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"}}
+    file.write_text(json.dumps({**site.record(), "lock": held}))
+    before = site.pids()
+    run = site.play("restart", pd_group="g").refused()
+    told_once(run, "ops@elsewhere pid 7 is changing it since")
+    assert "Group g: nothing was changed on any host." in run.out
+    assert site.pids() == before
+    assert site.record()["lock"] == held
+    assert re.search(r"locked by ops@elsewhere pid 7 since 1970-", site.play("status").ok().out)
+    site.play("scale", pd_group="g", pd_decode=2, pd_break_lock="true").ok()
+    assert set(site.pids()) == {*before, "g-decode-1"}
+    assert "lock" not in site.record()
+    assert site.lock() is None

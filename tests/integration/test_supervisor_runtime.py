@@ -26,7 +26,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.observe import R
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, processes
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
     guard,
-    labels,
     runtime,
     supervisor_conf,
     supervisor_daemon,
@@ -35,8 +34,8 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors impor
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 pytestmark = pytest.mark.integration
-ME = {"who": "me@test pid 1", "ttl": 60}
-OTHER = {"who": "other@test pid 2", "ttl": 60}
+ME = support.ME
+OTHER = support.OTHER
 
 
 class Host:
@@ -138,9 +137,14 @@ def test_from_nothing_to_nothing(host, port):
     assert host.do(plan, "endpoint", state="running", registered=True)["changed"]
     record = host.state.record("g")
     assert (record["state"], record["endpoint"]["registered"], "lock" in record) == ("running", True, False)
+    assert host.state.group_lock("g") is None
+    host.do(plan, "lock")
     assert not host.do(
         {**plan, "record": {**plan["record"], "serial": 9}}, "endpoint", state="running", registered=True
     )["changed"]
+    with pytest.raises(HostError, match="does not hold the group's lock any more: nobody has it"):
+        host.do(plan, "endpoint", state="partial")
+    host.do(plan, "lock")
     assert host.do(plan, "endpoint", state="partial")["changed"]
 
     gone = host.stop(member, action="remove")
@@ -149,7 +153,11 @@ def test_from_nothing_to_nothing(host, port):
     assert host.do(support.slice_of("g", [], create=[], action="remove"), "forget")["changed"]
     assert not os.path.exists(host.state.root)
     assert processes.read(daemon) is None
-    assert not host.do(support.slice_of("g", [], create=[], action="remove"), "forget")["changed"]
+    nothing = support.slice_of("g", [], create=[], action="remove")
+    with pytest.raises(HostError, match="nobody has it"):
+        host.do(nothing, "forget")
+    host.do(nothing, "lock")
+    assert not host.do(nothing, "forget")["changed"]
     assert not os.path.exists(host.state.root)
 
 
@@ -165,10 +173,10 @@ def test_facts_tell_what_runs(host, port):
     stamp = executables.facts(sys.executable)["stamp"]
     assert told["label"]["identity"] == {"engine": "1", "model": "m", "engine_stamp": stamp}
     read = observed.read_host("h1", facts)
-    assert (read.members[0].alive, read.members[0].ports, read.members[0].gpus) == (True, {port}, ["3"])
+    assert (read.members[0].alive, read.members[0].ports, read.members[0].gpus) == (True, {port}, ("3",))
     (use,) = [u for u in facts["ports"]["used"] if u["port"] == port]
     assert (use["pid"], use["member"]) == (told["pid"], "g-prefill-0")
-    assert facts["digest"] == observed.digest(labels(host.state))
+    assert facts["digest"] == observed.digest(host.state.labels())
     assert facts["records"]["g"]["state"] == "forming"
 
 
@@ -624,10 +632,24 @@ def test_a_stale_plan_is_refused_before_anything_happens(host):
     seen = observed.digest([])
     host.start(one(first, group="a"), group="a", observed=seen)
     with pytest.raises(
-        HostError, match=r"another run has changed its members .* a-prefill-0 \(\d+ s ago\).* Run again"
+        HostError, match=r"another run has changed the members of this host .* a-prefill-0 \(\d+ s ago\).* Run again"
     ):
         host.do(support.slice_of("b", [one(second, group="b")], observed=seen), "start")
-    assert host.state.record("b") is None
+    assert (host.state.record("b"), host.state.group_lock("b")) == (None, None)
+
+
+def test_what_other_groups_do_matters_only_where_places_are_taken(host):
+    first, second = support.free_ports(2)
+    host.start(one(first))
+    own = observed.digest_of_group("g", host.state.labels(), host.state.record("g"))
+    host.do(support.slice_of("g", [one(first)]), "endpoint")
+    host.start(one(second, group="a"), group="a")
+    plan = support.slice_of("g", [], absent=["g-prefill-0"], create=[])
+    plan["hosts"]["h1"]["observed"] = {"group": own, "host": None}
+    with pytest.raises(HostError, match="another run has changed its members"):
+        host.do({**plan, "hosts": {"h1": {**plan["hosts"]["h1"], "observed": {"group": "x", "host": None}}}}, "lock")
+    assert host.do(plan, "lock")["lock"]["who"] == ME["who"]
+    assert host.do(plan, "stop")["removed"] == ["g-prefill-0"]
 
 
 def test_the_run_that_changed_the_host_itself_goes_on(host):
@@ -643,9 +665,17 @@ def test_the_run_that_changed_the_host_itself_goes_on(host):
 def test_two_runs_on_one_group(host, port):
     plan = support.slice_of("g", [one(port)])
     host.do(plan, "start")
-    for phase in ("start", "router", "stop", "endpoint", "forget"):
+    for phase in ("lock", "start", "router", "stop", "router_stop"):
         with pytest.raises(HostError, match="me@test pid 1 is changing it since"):
             host.do(plan, phase, holder=OTHER)
+    for phase in ("endpoint", "forget"):
+        with pytest.raises(HostError, match="this run does not hold the group's lock any more: me@test pid 1 has it"):
+            host.do(plan, phase, holder=OTHER)
+    # Names and pids are for people: the same ones in another container are another run.
+    with pytest.raises(HostError, match="me@test pid 1 is changing it since"):
+        host.do(plan, "lock", holder={**ME, "run": "another"})
+    assert not host.do(plan, "unlock", holder=OTHER)["changed"]
+    assert host.state.group_lock("g")["run"] == ME["run"]
     assert host.do(plan, "start", holder=OTHER, break_lock=True)["lock"]["who"] == OTHER["who"]
     with pytest.raises(HostError, match="other@test pid 2"):
         host.do(plan, "endpoint")
@@ -661,7 +691,9 @@ def test_of_two_plans_for_one_port_one_wins(host, port):
         mine = Host(host.state.root)
         try:
             made = mine.do(
-                support.slice_of(group, [one(port, group=group)], observed=seen), "start", holder={"who": group}
+                support.slice_of(group, [one(port, group=group)], observed=seen),
+                "start",
+                holder={"run": group, "who": group},
             )
             results[group] = "won" if made["created"] else "lost"
         except HostError:
@@ -740,9 +772,9 @@ def test_a_router_is_replaced_once_per_run(host):
     assert not host.do(plan, "router")["changed"]
     host.do(plan, "endpoint")
     time.sleep(0.01)
-    replacing = support.slice_of("g", members, create=["g-router-0"])
-    assert host.do(replacing, "router")["removed"] == ["g-router-0"]
-    assert not host.do(replacing, "router")["changed"]
+    replacing, next_run = support.slice_of("g", members, create=["g-router-0"]), {**ME, "run": "the-next-one"}
+    assert host.do(replacing, "router", holder=next_run)["removed"] == ["g-router-0"]
+    assert not host.do(replacing, "router", holder=next_run)["changed"]
 
 
 def test_a_restart_of_the_whole_group(host):
@@ -764,7 +796,7 @@ def test_a_restart_of_the_whole_group(host):
         absent=[m["id"] for m in old],
         action="restart",
         generation=2,
-        observed=observed.digest(labels(host.state)),
+        observed=observed.digest(host.state.labels()),
     )
     assert host.do(plan, "router_stop")["removed"] == ["g-router-0"]
     assert host.do(plan, "stop")["removed"] == ["g-prefill-0", "g-decode-0"]
@@ -773,7 +805,7 @@ def test_a_restart_of_the_whole_group(host):
     assert host.do(plan, "start")["created"] == ["g-prefill-0", "g-decode-0"]
     assert host.do(plan, "router")["created"] == ["g-router-0"]
     assert host.state.record("g")["generation"] == 2
-    assert {label["generation"] for label in labels(host.state)} == {2}
+    assert {label["generation"] for label in host.state.labels()} == {2}
 
 
 def test_check_mode_says_the_same_and_does_nothing(host):
@@ -810,7 +842,7 @@ def test_modules_through_ansible(host, port):
     order = {**state, "plan": support.slice_of("g", [member]), "holder": ME}
     facts = support.module("host_facts", state)["ansible_facts"]["pd_host"]
     assert (facts["members"], facts["runtimes"]["supervisor"]["available"]) == ([], True)
-    order["plan"]["hosts"]["h1"]["observed"] = facts["digest"]
+    order["plan"]["hosts"]["h1"]["observed"] = {"group": None, "host": facts["digest"]}
     begun = time.monotonic()
     made = support.module_direct(
         "members", {**order, "phase": "start", "secrets": {"g-prefill-0": {"TOKEN": "hunter2"}}}

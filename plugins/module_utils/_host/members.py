@@ -213,6 +213,9 @@ class Work:
         if not self.part.get("part", True):
             return self._unlock()
         with self._locked():
+            if not self.order.check:
+                # First who holds it: that members are there may follow from it.
+                lock.check(self.store, self.group, self.order.holder)
             if self.before and not self.order.check:
                 raise HostError(
                     f"Forgetting group {self.group} on {self.host}",
@@ -221,7 +224,6 @@ class Work:
                 )
             self.record_changed = self._record() is not None
             if not self.order.check:
-                lock.check(self.store, self.group, self.order.holder)
                 self._bury()
         if not self.order.check:
             lock.release(self.store, self.group, self.order.holder)
@@ -501,6 +503,8 @@ class Work:
         if now.get("formation") == after.get("formation") and now.get("state") != record.REMOVED:
             after = {**after, "endpoint": {**(after.get("endpoint") or {}), **_registered(now)}}
         after = {**after, "state": "forming"}
+        if _says(after) == _says(now):
+            return
         self.record_changed = True
         if not self.order.check and self.part.get("part", True):
             lock.check(self.store, self.group, self.order.holder)
