@@ -188,7 +188,9 @@ class Hosts:
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
 
-    def phase(self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any) -> Results:
+    def phase(
+        self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any
+    ) -> Results:
         """A phase on its hosts, in the order of their names: each host's result, as its module tells it."""
         self.before_phase(phase)
         results: Results = {}
@@ -305,7 +307,12 @@ def _wait(plan: dict[str, t.Any], hosts: Hosts) -> Results:
             continue
         store = FactsStore(hosts.facts[host])
         entry = store.entry(plan["group"], member["id"])
-        up = entry is not None and entry["state"] == "running" and entry.get("ready") and member["id"] not in hosts.never_ready
+        up = (
+            entry is not None
+            and entry["state"] == "running"
+            and entry.get("ready")
+            and member["id"] not in hosts.never_ready
+        )
         seen = {"state": "ready" if up else "loading", "why": "", "outcome": "ready" if up else "late"}
         seen["formation"] = (entry or {}).get("formation")
         found.setdefault(host, [{"members": {}, "not_ready": {}}])[0]["members"][member["id"]] = seen
@@ -357,7 +364,9 @@ def _clean(plan: dict[str, t.Any], router_done: bool | None) -> bool:
     if not router_done:
         return False
     host = router["member"]["parts"][0]["host"]
-    created = router["member"]["id"] in plan["hosts"][host]["create"] and (router["policy"] != "restart" or router["late"])
+    created = router["member"]["id"] in plan["hosts"][host]["create"] and (
+        router["policy"] != "restart" or router["late"]
+    )
     return created or router["policy"] == "dynamic"
 
 

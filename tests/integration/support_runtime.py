@@ -178,6 +178,7 @@ def slice_of(
     return {
         "group": group,
         "runtime": "supervisor",
+        "run": ME["run"],
         "formation": formation,
         "generation": generation,
         "revision": "r1",

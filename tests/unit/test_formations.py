@@ -288,7 +288,9 @@ def test_what_a_lost_router_may_speak_to_is_given_to_nobody_newer():
     fleet.apply(made)
     assert fleet.carried, fleet.said
     taken = fleet.facts["h2"]["holds"][0]["ports"]
-    other = fleet.of("other").plan(spec(prefill={"hosts": "h2"}, decode={"hosts": "h2"}, router={"hosts": "h3", "port": 8001}), name="other")
+    other = fleet.of("other").plan(
+        spec(prefill={"hosts": "h2"}, decode={"hosts": "h2"}, router={"hosts": "h3", "port": 8001}), name="other"
+    )
     assert not {m.port for m in ports(other)} & set(taken), "another group does not get it either"
     # It comes back: what it runs is stopped, the tombstone goes, and so do the holds.
     fleet.silent = set()
@@ -353,7 +355,9 @@ def test_a_port_that_a_fixed_router_still_names_is_held_until_it_is_replaced():
     raw = spec(decode={"hosts": "h2", "replicas": 2}, router={"membership": "restart"})
     fleet = deployed(raw)
     edited = spec(
-        decode={"hosts": "h2", "replicas": 2}, router={"membership": "restart"}, engine={"args": ["--max-model-len=4096"]}
+        decode={"hosts": "h2", "replicas": 2},
+        router={"membership": "restart"},
+        engine={"args": ["--max-model-len=4096"]},
     )
     port = fleet.live("demo-decode-1")["label"]["port"]
     fleet.apply(fleet.plan(edited, "scale", counts={"decode": 1}))
@@ -373,7 +377,10 @@ def test_a_run_that_was_overtaken_elsewhere_changes_nothing():
     raw = spec(prefill={"hosts": "h1"}, decode={"hosts": "h2:h3"}, router={"hosts": "h1"})
     fleet = deployed(raw)
     edited = spec(
-        prefill={"hosts": "h1"}, decode={"hosts": "h2:h3"}, router={"hosts": "h1"}, engine={"args": ["--max-model-len=4096"]}
+        prefill={"hosts": "h1"},
+        decode={"hosts": "h2:h3"},
+        router={"hosts": "h1"},
+        engine={"args": ["--max-model-len=4096"]},
     )
     late = fleet.plan(edited, "restart")
     fleet.apply(fleet.plan(raw, "scale", counts={"decode": 2}))
@@ -477,7 +484,9 @@ def test_clones_are_told():
 
 def test_a_gpu_that_a_stranger_uses_is_not_free():
     fleet = Fleet(h1=ONE, h2=ONE)
-    fleet.facts["h1"]["gpu_processes"] = [{"gpu": g["id"], "pid": 9, "command": "train"} for g in fleet.facts["h1"]["gpus"]]
+    fleet.facts["h1"]["gpu_processes"] = [
+        {"gpu": g["id"], "pid": 9, "command": "train"} for g in fleet.facts["h1"]["gpus"]
+    ]
     assert fleet.plan(two(prefill={"gpus": 1})).errors == ["does-not-fit"]
 
 

@@ -161,9 +161,7 @@ class Placer:
         return None
 
 
-def named_ports(
-    hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]
-) -> dict[str, dict[int, str]]:
+def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) -> dict[str, dict[int, str]]:
     """Ports by host that a record names, on whatever host it is: who is down there, or has lost its label, may be in a router's list of peers.
     `but` tells of a group and a member that it does not matter for this plan."""
     by_group: dict[str, list[Record]] = {}

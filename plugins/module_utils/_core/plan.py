@@ -141,9 +141,7 @@ _NO_ROUTER: dict[str, t.Any] = {
 }
 
 
-def fence_of(
-    situation: Situation, gone: t.Collection[str], graves: t.Iterable[Tombstone]
-) -> list[dict[str, t.Any]]:
+def fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[Tombstone]) -> list[dict[str, t.Any]]:
     """Hosts that the fence command is run for: those stated to be gone of which the record knows members."""
     before = {(g.host, g.formation) for g in situation.tombstones if g.fenced}
     addresses = {}
@@ -287,4 +285,16 @@ def summary(plan: t.Mapping[str, t.Any]) -> str:
     return f"plan for {plan['group']} ({plan['action']}{revision}): {done}{pending}"
 
 
-__all__ = ["Action", "Choice", "Reach", "Removal", "Request", "Run", "Situation", "make", "peers_of", "removal", "summary"]
+__all__ = [
+    "Action",
+    "Choice",
+    "Reach",
+    "Removal",
+    "Request",
+    "Run",
+    "Situation",
+    "make",
+    "peers_of",
+    "removal",
+    "summary",
+]

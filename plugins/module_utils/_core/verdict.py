@@ -107,7 +107,14 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
         else:
             verdict.failed[member["id"]] = why
     for name in plan.get("unknown") or ():
-        verdict.failed.setdefault(name, told(None, "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not", outcome="unknown"))
+        verdict.failed.setdefault(
+            name,
+            told(
+                None,
+                "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not",
+                outcome="unknown",
+            ),
+        )
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
     for host in plan["hosts"]:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]

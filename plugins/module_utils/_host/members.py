@@ -138,7 +138,9 @@ class Work:
         if not self.order.check and isinstance(self.runtime, Prepares):
             wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
             self.warnings += self.runtime.prepare(wanted)
-            self.images = self.runtime.images(sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")}))
+            self.images = self.runtime.images(
+                sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")})
+            )
 
     def _unlock(self) -> None:
         if not self.order.check:
