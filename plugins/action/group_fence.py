@@ -26,7 +26,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         try:
-            return {"ok": True, **self._fence()}
+            return {"ok": True, **self._all()}
         except (PdError, AnsibleActionFail) as exc:
             if self.args["strict"]:
                 raise
@@ -34,7 +34,7 @@ class ActionModule(PdAction):
             told = exc.result if isinstance(exc, AnsibleActionFail) and exc.result else {}
             return {"fenced": [], **told, "failed": False, "ok": False, "msg": str(exc)}
 
-    def _fence(self) -> dict[str, t.Any]:
+    def _all(self) -> dict[str, t.Any]:
         plan = to_plain(self.args["plan"])
         argv, environment = _fence.read_command(to_plain(self.args["command"])), self._environment()
         if self.args["timeout"] <= 0:

@@ -169,6 +169,14 @@ class Case(Life):
         """What each host has written of the group."""
         return [json.loads(file.read_text()) for state in self.states for file in state.glob("groups/g/record.json")]
 
+    def places(self) -> set[tuple[str, str]]:
+        """Which member is on which host, by its state folder."""
+        return {
+            (str(state), file.parent.name)
+            for state in self.states
+            for file in state.glob("groups/*/members/*/label.json")
+        }
+
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def running(self) -> dict[str, int]:

@@ -48,6 +48,11 @@ def own_copy(model: Path, folder: Path) -> Path:
     return copy
 
 
+def gpu_of(low: int, number: int) -> str:
+    """A GPU of the case that begins at port `low`: another case on this machine at the same time has others."""
+    return f"GPU-{os.getpid()}-{low}-{number}"
+
+
 def one(model: Path, folder: Path, fault: Fault) -> Case:
     low = free_block(31)
     host = {"pd_port_range": f"{low + 1}-{low + 29}", "ansible_connection": "faulty", **fault.host}
@@ -63,7 +68,7 @@ def several(count: int) -> t.Callable[[Path, Path, Fault], Case]:
         low = free_block(2 + 24 * count)
         hosts = {}
         for number in range(1, count + 1):
-            own = json.dumps(dict(fault.host)).replace("@host@", f"h{number}").replace("@number@", str(number))
+            own = json.dumps(dict(fault.host)).replace("@host@", f"h{number}").replace("@gpu@", gpu_of(low, number))
             hosts[f"h{number}"] = {
                 "pd_kv_interface": interface(),
                 "ansible_connection": "faulty",
@@ -84,7 +89,7 @@ def several(count: int) -> t.Callable[[Path, Path, Fault], Case]:
 def gpus(model: Path, folder: Path, fault: Fault) -> Case:
     """Groups g and b, which want both GPUs of one host."""
     made = one(model, folder, fault)
-    made.hosts["node"]["pd_gpus"] = ["0", "1"]
+    made.hosts["node"]["pd_gpus"] = [gpu_of(made.port, 0), gpu_of(made.port, 1)]
     for name, port in (("g", made.port), ("b", made.port + 30)):
         parts = {"prefill": {"gpus": 1}, "decode": {"gpus": 1}}
         made.groups[name] = group(folder / "model", port, parts, folder / "cause")

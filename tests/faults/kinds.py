@@ -134,7 +134,8 @@ KINDS: dict[str, Kind] = {
         "one tag is another image on each host, or an engine does not tell its version",
         "the hosts with both digests: refused; what cannot be read: a finding of severity `unverified`",
         "what ran before",
-        "name the image by its digest, or fetch it anew on each host. An engine behind a wrapper: name the engine's own command as `engine.executable`",
+        "name the image by its digest, or fetch it anew on each host. An engine behind a wrapper: name the engine's own command as"
+        " `engine.executable`",
     ),
     "leaves-under-load": Kind(
         "a member is taken away while requests that it may get are still in prefill",

@@ -69,8 +69,8 @@ class Fault:
     # On one host ("one"); prefill and router on h1 and decode on h2 ("two"), with h3 and h4 beside them ("three", "four"); in containers
     # ("docker", and on two hosts with an engine each "dockers"); on hosts of the lab ("lab").
     topology: str = "one"
-    # Changes of the spec, as integration.conftest.spec takes them; and of the hosts' variables. @host@ and @number@ in the latter are those
-    # of the host, @cause@ in the former is the file that fails something as long as it is there.
+    # Changes of the spec, as integration.conftest.spec takes them; and of the hosts' variables. @host@ and @gpu@ in the latter are its name
+    # and a GPU of its own, @cause@ in the former is the file that fails something as long as it is there.
     spec: t.Mapping[str, t.Any] = field(default_factory=dict)
     host: t.Mapping[str, t.Any] = field(default_factory=dict)
     # Whether the group serves before the fault, and whether its spec is edited before the run, so that two revisions could meet.

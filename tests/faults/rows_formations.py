@@ -27,7 +27,7 @@ STRAY = r"(?i)g-decode-0.{0,200}\bstray|\bstray.{0,200}g-decode-0"
 STRAY_ONE = STRAY.replace("decode-0", "decode-1")
 # A router that may move has a port of its host's own range: on this machine two of one port would be in each other's way.
 MOVING: dict[str, t.Any] = {"router": {"port": None}}
-ONE_GPU_EACH: dict[str, t.Any] = {"pd_gpus": ["@number@"]}
+ONE_GPU_EACH: dict[str, t.Any] = {"pd_gpus": ["@gpu@"]}
 ON_GPUS: dict[str, t.Any] = {"prefill": {"gpus": 1}, "decode": {"gpus": 1, "hosts": "h2:h3"}}
 
 

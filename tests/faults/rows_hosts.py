@@ -136,7 +136,7 @@ ROWS = [
     lost("observe", runs=KEPT),
     lost("router_stop"),
     lost("stop", runs=NONE),
-    lost("start", runs=only("prefill", "decode"), in_selection=True),
+    lost("start", runs=only("prefill", "decode")),
     lost("wait", runs=only("prefill", "decode")),
     lost("router", "h1", runs=only("prefill", "decode", "router")),
     lost("proof", "h1", runs=only("prefill", "decode", "router")),

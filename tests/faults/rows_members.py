@@ -196,7 +196,6 @@ ROWS = [
         formed=False,
         told=(r"port.{0,40} is taken by",),
         lift=free_port,
-        in_selection=True,
     ),
     Fault(
         "routers-port-taken-in-the-middle",
@@ -270,7 +269,6 @@ ROWS = [
         fails=False,
         told=(r"http://127\.0\.0\.1:9",),
         runs=KEPT,
-        in_selection=True,
     ),
     # -- room ----------------------------------------------------------------------------------------------------------------------
     Fault(
@@ -281,6 +279,5 @@ ROWS = [
         told=(r"No space left on device",),
         lift=make_room,
         needs=("root",),
-        in_selection=True,
     ),
 ]

@@ -182,7 +182,7 @@ BEFORE: dict[str, t.Any] = {
     "proof": only("prefill", "decode", "router"),
     "endpoint": only("prefill", "decode", "router"),
 }
-TELLING = {("kill-9", "start"), ("kill-all", "stop")}
+TELLING = {("kill-all", "stop")}
 
 ROWS = [
     *[

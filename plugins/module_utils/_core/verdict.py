@@ -106,15 +106,9 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
             verdict.ready[member["role"]].append(member["id"])
         else:
             verdict.failed[member["id"]] = why
+    nobody = "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not"
     for name in plan.get("unknown") or ():
-        verdict.failed.setdefault(
-            name,
-            told(
-                None,
-                "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not",
-                outcome="unknown",
-            ),
-        )
+        verdict.failed.setdefault(name, told(None, nobody, outcome="unknown"))
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
     for host in plan["hosts"]:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
@@ -183,7 +177,7 @@ def prepared(plan: Result, results: Results) -> Verdict:
         part = member["parts"][0]
         host = part["host"]
         fresh = member["id"] in plan["hosts"][host]["create"]
-        said = next((r["images"] for r in results.get(host) or () if r.get("images")), {}) if fresh else {}
+        said: Result = next((r["images"] for r in results.get(host) or () if r.get("images")), {}) if fresh else {}
         image = said.get(part["image"]) if fresh else part["labels"].get("image")
         found.setdefault(str(part["image"]), []).append((host, image or {}))
     for host, results_ in results.items():
