@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts in memory under the real code that changes hosts: a store and a runtime over the facts of a host, and the order of a run's phases.
 
-What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds` what
-is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
+What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds`
+what is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
 
 from __future__ import annotations
 
@@ -232,9 +232,10 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
             return all(r.get("ok") for said in forgot.values() for r in said)
     elif not _leave(plan, hosts):
         return False
-    elif any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
-        if not _verdict(hosts, plan, "stop", hosts.phase(plan, "stop")):
-            return False
+    elif any(s["phase"] in ("leave", "stop") for s in plan["steps"]) and not _verdict(
+        hosts, plan, "stop", hosts.phase(plan, "stop")
+    ):
+        return False
     return _form(plan, hosts)
 
 

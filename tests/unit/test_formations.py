@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Formations: who counts, who is a stray, what of lost hosts is remembered, and what nobody gets. test_histories.py tries the same by chance."""
+"""Formations: who counts, who is a stray, what of lost hosts is remembered, and what nobody gets. test_histories.py tries the same by
+chance."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def test_no_diff_and_no_digest_of_templates_shows_a_formation():
 
 def test_hosts_in_any_order_give_the_same_plan():
     names = [f"h{number}" for number in range(1, 13)]
-    fleet = Fleet(**{name: ONE for name in names})
+    fleet = Fleet(**dict.fromkeys(names, ONE))
     raw = spec(prefill={"hosts": ":".join(names), "replicas": 5, "gpus": 1}, decode={"hosts": "h2:h10", "gpus": 1})
     plans = []
     for seed in range(5):
@@ -280,7 +281,7 @@ def router_host_lost(action: str = "restart") -> tuple[Fleet, Made, dict[str, t.
 
 def test_what_a_lost_router_may_speak_to_is_given_to_nobody_newer():
     fleet, made, raw = router_host_lost()
-    (old,) = [m for m in fleet.facts["h2"]["members"]]
+    (old,) = fleet.facts["h2"]["members"]
     assert made.part("demo-decode-0")["port"] != old["label"]["port"]
     (grave,) = made.plan["record"]["tombstones"]
     assert (grave["host"], grave["members"], grave["router"]) == ("h1", ["demo-prefill-0", "demo-router-0"], True)

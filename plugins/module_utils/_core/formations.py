@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Formations: which one a plan is of, what of earlier ones may still run on hosts that are lost, and that nothing of two serves together."""
+"""Formations: which one a plan is of, what of earlier ones may still run on hosts that are lost, and that nothing of two serves
+together."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def tombstones(
     fence: str,
     run: Run,
 ) -> tuple[tuple[Tombstone, ...], dict[str, str]]:
-    """(those that stand after the plan, why each that ends does). One ends when its host has been seen: what is left on it stops in the same
-    run. It does not end where the name stands for another machine by now."""
+    """(those that stand after the plan, why each that ends does). One ends when its host has been seen: what is left on it stops in the
+    same run. It does not end where the name stands for another machine by now."""
     standing: dict[tuple[str, str | None], Tombstone] = {}
     raised: dict[str, str] = {}
     for grave in situation.tombstones:

@@ -41,7 +41,7 @@ class Room:
         gone: t.Collection[str],
         reserved: t.Mapping[int, str],
         reserved_gpus: t.Collection[str],
-        lifted: t.Callable[[Hold], bool] = lambda hold: False,
+        lifted: t.Callable[[Hold], bool] = lambda _hold: False,
         lingering: t.Collection[str] = (),
     ) -> Room:
         """The room on `host`, as if the members named in `gone` had left. `reserved` are ports of groups planned in the same run, and those
@@ -162,8 +162,8 @@ class Placer:
 
 
 def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) -> dict[str, dict[int, str]]:
-    """Ports by host that a record names, on whatever host it is: who is down there, or has lost its label, may be in a router's list of peers.
-    `but` tells of a group and a member that it does not matter for this plan."""
+    """Ports by host that a record names, on whatever host it is: who is down there, or has lost its label, may be in a router's list of
+    peers. `but` tells of a group and a member that it does not matter for this plan."""
     by_group: dict[str, list[Record]] = {}
     for host in hosts.values():
         for group, record in host.records.items():

@@ -5,8 +5,8 @@
 """The plan: spec and observed in, one value out. Check mode returns it, a run executes the same value; nothing later decides again.
 
 How it is made, one file a step: situation.py says what there is of the group, choice.py who stays, leaves and comes, formations.py of which
-formation that is, seating.py where, preconditions.py what a host must have, rendering.py what each member is, router_step.py what the router
-does, steps.py in which order."""
+formation that is, seating.py where, preconditions.py what a host must have, rendering.py what each member is, router_step.py what the
+router does, steps.py in which order."""
 
 from __future__ import annotations
 

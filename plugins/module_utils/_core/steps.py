@@ -210,8 +210,8 @@ def part_ports(part: t.Mapping[str, t.Any]) -> set[int]:
 def hold_vacated(
     slices: t.Mapping[str, dict[str, t.Any]], situation: Situation, stay: t.Mapping[tuple[str, str], set[int]]
 ) -> None:
-    """What each host is to hold: ports of places that the record named, or a member had, and that are not that member's after this plan. `stay`
-    are the ports, by place (host, id), of those that remain or come."""
+    """What each host is to hold: ports of places that the record named, or a member had, and that are not that member's after this plan.
+    `stay` are the ports, by place (host, id), of those that remain or come."""
     unknown = {(m["host"], m["id"]) for m in situation.unknown}
     places: dict[tuple[str, str], tuple[set[int], str | None, str | None]] = {}
     for place in situation.noted.members if situation.noted else ():
@@ -236,7 +236,8 @@ def leaves(mine: dict[str, t.Any], member: Member) -> None:
 
 def slice_of(host: Host, group: str, part: bool) -> dict[str, t.Any]:
     """A host's slice with nothing to do. `part` is whether the host has anything of the group, now or after the run; `hold` whether ports
-    that a router may still name stay held, `holds` those that this plan adds; `runtimes` are those that members which go were started by."""
+    that a router may still name stay held, `holds` those that this plan adds; `runtimes` are those that members which go were started
+    by."""
     return {
         "part": part,
         "present": [],

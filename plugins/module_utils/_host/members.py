@@ -35,8 +35,8 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 
 @dataclass
 class Order:
-    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it is;
-    `lift` whether the router is seen to name nobody that is gone."""
+    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it
+    is; `lift` whether the router is seen to name nobody that is gone."""
 
     plan: t.Mapping[str, t.Any]
     phase: str
@@ -496,8 +496,8 @@ class Work:
             raise HostError(doing, f"port {port} is taken by {who}", f"End what holds it. {_NEW_PLAN}", member["id"])
 
     def _write_forming(self) -> None:
-        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is registered
-        stays so, until it is known that it does not serve."""
+        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is
+        registered stays so, until it is known that it does not serve."""
         now = self._record() or {}
         after = self.plan["record"]
         if not (self.part["create"] or self.part.get("adopt") or record.differs(after, now)):
