@@ -230,11 +230,7 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         if plan["action"] == "remove":
             forgot = hosts.phase(plan, "forget", lift=_clean(plan, None))
             return all(r.get("ok") for said in forgot.values() for r in said)
-    elif not _leave(plan, hosts):
-        return False
-    elif any(s["phase"] in ("leave", "stop") for s in plan["steps"]) and not _verdict(
-        hosts, plan, "stop", hosts.phase(plan, "stop")
-    ):
+    elif not _leave(plan, hosts) or not _stop(plan, hosts):
         return False
     return _form(plan, hosts)
 
@@ -263,6 +259,12 @@ def _leave(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     if router["early"] is not None:
         return _start_router(plan, hosts, router["early"], early=True)
     return True
+
+
+def _stop(plan: dict[str, t.Any], hosts: Hosts) -> bool:
+    if not any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
+        return True
+    return _verdict(hosts, plan, "stop", hosts.phase(plan, "stop"))
 
 
 def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
