@@ -115,6 +115,7 @@ def _frame(
             "remove": [],
             "spare": [],
             "clean": False,
+            "read": True,
             "gives_up": "",
         },
         "steps": steps,
