@@ -91,12 +91,12 @@ def tombstones(
     for host_name in sorted({*lost, *away}):
         why = "lost" if host_name in lost else "out-of-service"
         # A host that is away may run what is none of ours: it is not switched off for it.
-        grave = _bury(situation, host_name, why, fence if why == "lost" else "", run)
-        if grave is None or host_name in forget:
+        fresh = _bury(situation, host_name, why, fence if why == "lost" else "", run)
+        if fresh is None or host_name in forget:
             continue
-        there = standing.get((host_name, grave.formation))
+        there = standing.get((host_name, fresh.formation))
         # What it said when it was made stays; that it is fenced by now is news.
-        standing[host_name, grave.formation] = replace(there, fenced=there.fenced or grave.fenced) if there else grave
+        standing[host_name, fresh.formation] = replace(there, fenced=there.fenced or fresh.fenced) if there else fresh
     return tuple(standing[key] for key in sorted(standing, key=str)), raised
 
 

@@ -149,7 +149,7 @@ def fence_of(
 ) -> list[dict[str, t.Any]]:
     """Hosts that the fence command is run for: those stated to be gone of which the record knows members."""
     before = {(g.host, g.formation) for g in situation.tombstones if g.fenced}
-    addresses = {}
+    addresses: dict[str, str] = {}
     for place in situation.noted.members if situation.noted else ():
         if place.host in gone and place.url:
             addresses.setdefault(place.host, _address(place.url))
