@@ -15,9 +15,8 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-import yaml
-
 import memory
+import yaml
 
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
 from ansible_collections.inferops.pd.plugins.module_utils._core import (

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts in memory under the real code that changes hosts: a store and a runtime over the facts of a host, and the order of a run's phases.
 
-What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds` what
-is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
+What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds`
+what is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ class Hosts:
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
 
-    def phase(self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any) -> Results:
+    def phase(
+        self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any
+    ) -> Results:
         """A phase on its hosts, in the order of their names: each host's result, as its module tells it."""
         self.before_phase(phase)
         results: Results = {}
@@ -232,11 +234,8 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         if plan["action"] == "remove":
             forgot = hosts.phase(plan, "forget", lift=_clean(plan, None))
             return all(r.get("ok") for said in forgot.values() for r in said)
-    elif not _leave(plan, hosts):
+    elif not _leave(plan, hosts) or not _stop(plan, hosts):
         return False
-    elif any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
-        if not _verdict(hosts, plan, "stop", hosts.phase(plan, "stop")):
-            return False
     return _form(plan, hosts)
 
 
@@ -264,6 +263,12 @@ def _leave(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     if router["early"] is not None:
         return _start_router(plan, hosts, router["early"], early=True)
     return True
+
+
+def _stop(plan: dict[str, t.Any], hosts: Hosts) -> bool:
+    if not any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
+        return True
+    return _verdict(hosts, plan, "stop", hosts.phase(plan, "stop"))
 
 
 def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
@@ -314,7 +319,12 @@ def _wait(plan: dict[str, t.Any], hosts: Hosts) -> Results:
             continue
         store = FactsStore(hosts.facts[host])
         entry = store.entry(plan["group"], member["id"])
-        up = entry is not None and entry["state"] == "running" and entry.get("ready") and member["id"] not in hosts.never_ready
+        up = (
+            entry is not None
+            and entry["state"] == "running"
+            and entry.get("ready")
+            and member["id"] not in hosts.never_ready
+        )
         seen = {"state": "ready" if up else "loading", "why": "", "outcome": "ready" if up else "late"}
         seen["formation"] = (entry or {}).get("formation")
         found.setdefault(host, [{"members": {}, "not_ready": {}}])[0]["members"][member["id"]] = seen
@@ -366,7 +376,9 @@ def _clean(plan: dict[str, t.Any], router_done: bool | None) -> bool:
     if not router_done:
         return False
     host = router["member"]["parts"][0]["host"]
-    created = router["member"]["id"] in plan["hosts"][host]["create"] and (router["policy"] != "restart" or router["late"])
+    created = router["member"]["id"] in plan["hosts"][host]["create"] and (
+        router["policy"] != "restart" or router["late"]
+    )
     return created or router["policy"] == "dynamic"
 
 

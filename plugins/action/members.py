@@ -250,8 +250,9 @@ class ActionModule(PdAction):
 
 
 def holder(plan: t.Mapping[str, t.Any], longest: float = 0) -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent process
-    is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive it."""
+    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent
+    process is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive
+    it."""
     run = lock.process()
     who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
     return {"run": plan.get("run"), "who": who, "ttl": LOCK_TTL + longest, "process": run}

@@ -92,8 +92,8 @@ options:
     type: bool
     default: false
   started:
-    description: The name that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action plugin.
-    type: str
+    description: The name that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action
+    plugin. type: str
   ready:
     description: Ids of the members that are ready. With O(phase=router) only these become peers. For the action plugin.
     type: list

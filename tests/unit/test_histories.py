@@ -4,9 +4,9 @@
 """Nothing serves across two formations, whatever happens to hosts, runs and operators: random histories over the real planner, the real
 work on hosts and the real verdicts, in memory.
 
-What must hold is asked after every step, and at every write of every run in it: no live router anywhere, reachable or not, reaches members of
-two formations or of another group. At the end of each walk everything comes back: then a clean run converges, and the one after it changes
-nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
+What must hold is asked after every step, and at every write of every run in it: no live router anywhere, reachable or not, reaches members
+of two formations or of another group. At the end of each walk everything comes back: then a clean run converges, and the one after it
+changes nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
 
 from __future__ import annotations
 

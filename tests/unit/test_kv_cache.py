@@ -8,7 +8,21 @@ import re
 
 import pytest
 import yaml
-from builders import ENGINE_ROLES, ROOT, RUN, Fleet, Made, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
+from builders import (
+    ENGINE_ROLES,
+    ROOT,
+    RUN,
+    Fleet,
+    Made,
+    catalogue,
+    codes,
+    judge,
+    mode,
+    nixl_mode,
+    only,
+    revision,
+    spec,
+)
 
 from ansible_collections.inferops.pd.plugins.module_utils._core import kv_cache, kv_compose, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import CacheService

@@ -87,7 +87,9 @@ class Case:
     def flight(self):
         made = self.fleet.plan(self.raw)
         patterns = {r.name: r.hosts.split(":") for r in made.verdict.group.roles.values()}
-        request = core_plan.Request(made.verdict.group, made.verdict.template, self.fleet.hosts(), patterns, "deploy", RUN)
+        request = core_plan.Request(
+            made.verdict.group, made.verdict.template, self.fleet.hosts(), patterns, "deploy", RUN
+        )
         tour = preflight_tour.make(made.plan, request.hosts)
         return preflight.Preflight(request, made.plan, tour, self.looks, self.reaches, self.clocks)
 

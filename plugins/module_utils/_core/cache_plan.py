@@ -144,7 +144,10 @@ def _decide_one(request: Request, situation: Situation, choice: Choice, findings
 def _runtime(request: Request, situation: Situation, choice: Choice, findings: Findings) -> str:
     """The runtime that the plan is carried out with: one run cannot take an instance from one runtime to another."""
     wanted = request.service.runtime
-    others = {str(m.label.get("runtime")) for m in (*situation.members, *(s.member for s in situation.strays))} - {wanted, "None"}
+    others = {str(m.label.get("runtime")) for m in (*situation.members, *(s.member for s in situation.strays))} - {
+        wanted,
+        "None",
+    }
     if not others:
         return wanted
     other = sorted(others)[0]

@@ -93,9 +93,7 @@ def assemble(
     return plan
 
 
-def _frame(
-    name: str, action: str, run: Run, situation: Situation, steps: list[dict[str, t.Any]]
-) -> dict[str, t.Any]:
+def _frame(name: str, action: str, run: Run, situation: Situation, steps: list[dict[str, t.Any]]) -> dict[str, t.Any]:
     """What every plan has, and a service has not: a router, an endpoint, a proof, a formation."""
     return {
         "group": name,
@@ -210,9 +208,7 @@ def removal(
         "pending": False,
         "desired": {},
         "members": [],
-        "hosts": {
-            host: slice_of(hosts[host], name, part=True) for host in mine
-        },
+        "hosts": {host: slice_of(hosts[host], name, part=True) for host in mine},
         "cache": {**(noted.get("cache") or {}), "users": list(users), "clients_note": ""},
         "record": noted,
         "changed": bool(steps),

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Formations: which one a plan is of, what of earlier ones may still run on hosts that are lost, and that nothing of two serves together."""
+"""Formations: which one a plan is of, what of earlier ones may still run on hosts that are lost, and that nothing of two serves
+together."""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ def tombstones(
     fence: str,
     run: Run,
 ) -> tuple[tuple[Tombstone, ...], dict[str, str]]:
-    """(those that stand after the plan, why each that ends does). One ends when its host has been seen: what is left on it stops in the same
-    run. It does not end where the name stands for another machine by now."""
+    """(those that stand after the plan, why each that ends does). One ends when its host has been seen: what is left on it stops in the
+    same run. It does not end where the name stands for another machine by now."""
     standing: dict[tuple[str, str | None], Tombstone] = {}
     raised: dict[str, str] = {}
     for grave in situation.tombstones:
@@ -137,11 +138,15 @@ def addresses_kept(graves: t.Iterable[Tombstone], formation: str | None) -> dict
         if grave.formation == formation and formation is not None:
             continue
         for host, ports in grave.addresses.items():
-            kept.setdefault(host, {}).update((port, f"what {grave.host} may still speak to (tombstone)") for port in ports)
+            kept.setdefault(host, {}).update(
+                (port, f"what {grave.host} may still speak to (tombstone)") for port in ports
+            )
     return kept
 
 
-def to_record(formation: Formation, situation: Situation, machines: t.Mapping[str, str | None], run: Run) -> dict[str, t.Any]:
+def to_record(
+    formation: Formation, situation: Situation, machines: t.Mapping[str, str | None], run: Run
+) -> dict[str, t.Any]:
     """What the record says of formations."""
     before = situation.record
     supersedes = list(before.get("supersedes") or ())
@@ -225,7 +230,9 @@ def assert_one(plan: t.Mapping[str, t.Any], choice: Choice, adopt: t.Collection[
     fresh = [m for m in plan["members"] if m["id"] not in kept]
     told = sorted({m["revision"] for m in plan["members"] if m["role"] != "router"})
     if others or (fresh and len(told) > 1) or any(m["parts"][0]["labels"].get("formation") != formation for m in fresh):
-        what = f"{', '.join(others)} of another formation" if others else f"members of the revisions {' and '.join(told)}"
+        what = (
+            f"{', '.join(others)} of another formation" if others else f"members of the revisions {' and '.join(told)}"
+        )
         raise PdError(
             f"The plan for group {plan['group']} would let {what} serve beside the others: it is refused. Nothing was changed."
             f" Restart the group: ansible-playbook inferops.pd.restart -e pd_group={plan['group']}; and report this, it is a defect."

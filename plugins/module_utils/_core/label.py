@@ -48,7 +48,9 @@ def read(raw: t.Any, where: str) -> Label:
     value = Checked(raw, where)
     schema = value.number("schema", 1, 1_000_000, default=1)
     if schema > SCHEMA:
-        raise DamagedError(where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}")
+        raise DamagedError(
+            where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}"
+        )
     for key in ("source", "identity", "stop", "probe", "cache"):
         value.mapping(key)
     _peers(value)

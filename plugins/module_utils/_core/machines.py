@@ -53,7 +53,8 @@ def _check_folders(hosts: t.Mapping[str, Host], findings: Findings) -> None:
             f"{names} are {what}, with one state folder, {first.state.get('dir')}: what the one does would be undone by the other.",
             "Keep one of the names in the inventory, or give each a pd_state_dir of its own."
             if one
-            else f"Give each a state folder on its own disk (pd_state_dir); on a copied disk delete {first.state.get('dir')}/id of the copy.",
+            else f"Give each a state folder on its own disk (pd_state_dir); on a copied disk delete {first.state.get('dir')}/id"
+            " of the copy.",
         )
     by_machine: dict[tuple[str | None, str | None], list[Host]] = {}
     for host in hosts.values():

@@ -257,7 +257,11 @@ def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> di
 
 def _locks(facts: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any]]:
     """Locks by group; a version that kept them in the record told them there."""
-    old = {group: noted.get("lock") for group, noted in (facts.get("records") or {}).items() if isinstance(noted, t.Mapping)}
+    old = {
+        group: noted.get("lock")
+        for group, noted in (facts.get("records") or {}).items()
+        if isinstance(noted, t.Mapping)
+    }
     every = {**old, **(facts.get("locks") or {})}
     return {group: lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
 
@@ -274,9 +278,7 @@ def digest(members: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     return _hash(_held(members))
 
 
-def digest_of_group(
-    group: str, members: t.Iterable[t.Mapping[str, t.Any]], noted: t.Mapping[str, t.Any] | None
-) -> str:
+def digest_of_group(group: str, members: t.Iterable[t.Mapping[str, t.Any]], noted: t.Mapping[str, t.Any] | None) -> str:
     """The same of one group: its members here, and which formation, serial and tombstones its record tells of. `members` are the labels of
     all groups."""
     record_ = noted or {}

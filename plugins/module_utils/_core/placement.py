@@ -41,7 +41,7 @@ class Room:
         gone: t.Collection[str],
         reserved: t.Mapping[int, str],
         reserved_gpus: t.Collection[str],
-        lifted: t.Callable[[Hold], bool] = lambda hold: False,
+        lifted: t.Callable[[Hold], bool] = lambda _hold: False,
         lingering: t.Collection[str] = (),
     ) -> Room:
         """The room on `host`, as if the members named in `gone` had left. `reserved` are ports of groups planned in the same run, and those
@@ -162,9 +162,9 @@ class Placer:
 
 
 def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) -> dict[str, dict[int, str]]:
-    """Ports that something may still name, on whatever host that stands, by the name of the host they are on and by its address in their URL:
-    who is down there, or has lost its label, may be in a router's list of peers, and so may be what a lost host had. `but` tells of a group
-    and a member that it does not matter for this plan."""
+    """Ports that something may still name, on whatever host that stands, by the name of the host they are on and by its address in
+    their URL: who is down there, or has lost its label, may be in a router's list of peers, and so may be what a lost host had. `but`
+    tells of a group and a member that it does not matter for this plan."""
     by_group: dict[str, list[Record]] = {}
     for host in hosts.values():
         for group, record in host.records.items():

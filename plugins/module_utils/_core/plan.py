@@ -5,8 +5,8 @@
 """The plan: spec and observed in, one value out. Check mode returns it, a run executes the same value; nothing later decides again.
 
 How it is made, one file a step: situation.py says what there is of the group, choice.py who stays, leaves and comes, formations.py of which
-formation that is, seating.py where, preconditions.py what a host must have, rendering.py what each member is, router_step.py what the router
-does, steps.py in which order."""
+formation that is, seating.py where, preconditions.py what a host must have, rendering.py what each member is, router_step.py what the
+router does, steps.py in which order."""
 
 from __future__ import annotations
 
@@ -144,9 +144,7 @@ _NO_ROUTER: dict[str, t.Any] = {
 }
 
 
-def fence_of(
-    situation: Situation, gone: t.Collection[str], graves: t.Iterable[Tombstone]
-) -> list[dict[str, t.Any]]:
+def fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[Tombstone]) -> list[dict[str, t.Any]]:
     """Hosts that the fence command is run for: those stated to be gone of which the record knows members."""
     before = {(g.host, g.formation) for g in situation.tombstones if g.fenced}
     addresses: dict[str, str] = {}
@@ -290,4 +288,16 @@ def summary(plan: t.Mapping[str, t.Any]) -> str:
     return f"plan for {plan['group']} ({plan['action']}{revision}): {done}{pending}"
 
 
-__all__ = ["Action", "Choice", "Reach", "Removal", "Request", "Run", "Situation", "make", "peers_of", "removal", "summary"]
+__all__ = [
+    "Action",
+    "Choice",
+    "Reach",
+    "Removal",
+    "Request",
+    "Run",
+    "Situation",
+    "make",
+    "peers_of",
+    "removal",
+    "summary",
+]

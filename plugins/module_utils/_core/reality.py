@@ -58,8 +58,9 @@ def moved(theirs: t.Sequence[t.Mapping[str, t.Any]], mine: t.Mapping[str, t.Any]
 
 
 def files(member: Member, host: Host) -> list[tuple[str, str, str]]:
-    """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their times
-    are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another model."""
+    """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their
+    times are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another
+    model."""
     identity_, source = member.label.get("identity") or {}, member.label.get("source") or {}
     looks = (
         ("files", "stamp", host.model(str(source.get("model")))),

@@ -57,7 +57,9 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
     value = Checked(raw, where)
     schema = value.number("schema", 1, 1_000_000, default=1)
     if schema > SCHEMA:
-        raise DamagedError(where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}")
+        raise DamagedError(
+            where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}"
+        )
     for key in ("router", "spec", "templates", "desired", "choices", "endpoint", "cache", "proof", "lock", "machines"):
         value.mapping(key)
     for role in value.mapping("desired"):
@@ -202,9 +204,7 @@ def _keep_unknown(record: dict[str, t.Any], before: t.Mapping[str, t.Any], unkno
         record["endpoint"] = {**record["endpoint"], "url": (before.get("endpoint") or {}).get("url")}
 
 
-def of_removal(
-    name: str, before: t.Mapping[str, t.Any], graves: t.Sequence[Tombstone]
-) -> dict[str, t.Any]:
+def of_removal(name: str, before: t.Mapping[str, t.Any], graves: t.Sequence[Tombstone]) -> dict[str, t.Any]:
     """What is left of a record when its group is removed while a tombstone stands: what may still run, and the numbers that the next
     formation comes after. Without a tombstone nothing is kept, and this is never written."""
     kept = {key: before[key] for key in ("formation", "supersedes", "formed", "adopted", "generation") if key in before}

@@ -153,7 +153,9 @@ def _keep_label(choice: Choice, members: list[dict[str, t.Any]], formation: Form
         running = kept.get(member["id"])
         if running:
             member["revision"] = running.revision
-            taken_over = {"schema": SCHEMA, "formation": formation.id, "adopted": True} if running.formation is None else {}
+            taken_over = (
+                {"schema": SCHEMA, "formation": formation.id, "adopted": True} if running.formation is None else {}
+            )
             member["parts"][0]["labels"] = {**running.label, **taken_over}
             addresses = ("address", "url") if member["role"] == "router" else ("address", "kv_address", "url")
             member |= {key: running.label[key] for key in addresses if running.label.get(key)}

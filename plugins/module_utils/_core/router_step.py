@@ -236,8 +236,8 @@ def at_phase(
     early: bool,
     check: bool,
 ) -> str:
-    """Fit the router's slice `part` to what is known by now: which peers are ready, and so whether a router that has them on its command line
-    is replaced, and with which. Returns why it is not, when that has been decided only now."""
+    """Fit the router's slice `part` to what is known by now: which peers are ready, and so whether a router that has them on its command
+    line is replaced, and with which. Returns why it is not, when that has been decided only now."""
     router, here = plan["router"], next(iter(part["hosts"].values()))
     name = router["member"]["id"]
     if router["policy"] != "restart" or name not in here["create"]:

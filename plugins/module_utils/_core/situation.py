@@ -75,8 +75,8 @@ EVERYWHERE = Reach()
 
 @dataclass(frozen=True)
 class Run:
-    """What a run brings that no rule may draw by itself: `formation` is the identity of the formation that this plan may make, `nonce` names
-    the run (its lock's), `now` is the controller's clock in seconds of the epoch, `by` who runs it."""
+    """What a run brings that no rule may draw by itself: `formation` is the identity of the formation that this plan may make, `nonce`
+    names the run (its lock's), `now` is the controller's clock in seconds of the epoch, `by` who runs it."""
 
     formation: str
     nonce: str
@@ -88,7 +88,8 @@ class Run:
 class Request:
     """Everything a plan is made from. `patterns` are the host names of each role's pattern, resolved without --limit; `silent` are hosts
     of the group that gave no facts; `lost` those that the user states are fenced, `away` those that the inventory says are out of service;
-    `fence` is what makes sure that they are off, "" for nothing; `forget` are hosts whose tombstone ends; `counts` what `scale` asks for."""
+    `fence` is what makes sure that they are off, "" for nothing; `forget` are hosts whose tombstone ends; `counts` what `scale` asks
+    for."""
 
     group: Group
     template: GroupTemplate

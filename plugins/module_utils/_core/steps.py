@@ -62,8 +62,10 @@ def steps_of(
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
     steps += _adopt(situation, choice) + _start(request, choice, members) + _router(choice, router)
     steps += tombstone_steps(situation, formation.graves, formation.raised)
-    if router["clean"] and not formation.router_lost and any(
-        hold.group == request.group.name for host in request.hosts.values() for hold in host.holds
+    if (
+        router["clean"]
+        and not formation.router_lost
+        and any(hold.group == request.group.name for host in request.hosts.values() for hold in host.holds)
     ):
         steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s["do"] != "wait" for s in steps):
@@ -116,17 +118,19 @@ def _start(request: Request, choice: Choice, members: list[dict[str, t.Any]]) ->
 
 def _adopt(situation: Situation, choice: Choice) -> list[Step]:
     why = "an earlier version started it: it gets the group's formation, and runs on"
-    return [step("start", "adopt", why, m.id, m.host) for m in situation.adopt if any(m is kept for kept in choice.keep)]
+    return [
+        step("start", "adopt", why, m.id, m.host) for m in situation.adopt if any(m is kept for kept in choice.keep)
+    ]
 
 
-def tombstone_steps(
-    situation: Situation, graves: t.Iterable[Tombstone], raised: t.Mapping[str, str]
-) -> list[Step]:
+def tombstone_steps(situation: Situation, graves: t.Iterable[Tombstone], raised: t.Mapping[str, str]) -> list[Step]:
     """What the record gets to know, or forgets, of hosts that are lost."""
     before = {(g.host, g.formation) for g in situation.tombstones}
     new = [g for g in graves if (g.host, g.formation) not in before]
     steps = [step("endpoint", "bury", f"a tombstone: {g.told()}", None, g.host) for g in new]
-    return steps + [step("endpoint", "clear", f"its tombstone ends: {why}", None, host) for host, why in sorted(raised.items())]
+    return steps + [
+        step("endpoint", "clear", f"its tombstone ends: {why}", None, host) for host, why in sorted(raised.items())
+    ]
 
 
 def _down(member: Member) -> str:
@@ -165,7 +169,9 @@ def slices_of(
     plan rests on has one: of the patterns, of the record, of tombstones. One without a part of the group is locked, and nothing else."""
     name = request.group.name
     parts = {m["parts"][0]["host"] for m in members} | {m.host for m in situation.members}
-    parts |= {s.member.host for s in situation.strays} | {h for h, host in request.hosts.items() if name in host.records}
+    parts |= {s.member.host for s in situation.strays} | {
+        h for h, host in request.hosts.items() if name in host.records
+    }
     watched = {host for names in request.patterns.values() for host in names}
     watched |= {p.host for p in situation.noted.members} if situation.noted else set()
     watched |= {grave.host for grave in situation.tombstones}
@@ -205,8 +211,8 @@ def part_ports(part: t.Mapping[str, t.Any]) -> set[int]:
 def hold_vacated(
     slices: t.Mapping[str, dict[str, t.Any]], situation: Situation, stay: t.Mapping[tuple[str, str], set[int]]
 ) -> None:
-    """What each host is to hold: ports of places that the record named, or a member had, and that are not that member's after this plan. `stay`
-    are the ports, by place (host, id), of those that remain or come."""
+    """What each host is to hold: ports of places that the record named, or a member had, and that are not that member's after this plan.
+    `stay` are the ports, by place (host, id), of those that remain or come."""
     unknown = {(m["host"], m["id"]) for m in situation.unknown}
     places: dict[tuple[str, str], tuple[set[int], str | None, str | None]] = {}
     for place in situation.noted.members if situation.noted else ():
@@ -231,7 +237,8 @@ def leaves(mine: dict[str, t.Any], member: Member) -> None:
 
 def slice_of(host: Host, group: str, part: bool) -> dict[str, t.Any]:
     """A host's slice with nothing to do. `part` is whether the host has anything of the group, now or after the run; `hold` whether ports
-    that a router may still name stay held, `holds` those that this plan adds; `runtimes` are those that members which go were started by."""
+    that a router may still name stay held, `holds` those that this plan adds; `runtimes` are those that members which go were started
+    by."""
     return {
         "part": part,
         "present": [],

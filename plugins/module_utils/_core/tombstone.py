@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What a lost host had. It stands in the record until the host has been seen clean: what runs there may go on serving, whatever was said."""
+"""What a lost host had. It stands in the record until the host has been seen clean: what runs there may go on serving, whatever was
+said."""
 
 from __future__ import annotations
 
@@ -53,9 +54,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Tombstone:
-    """What `host` had of one formation when it was stated to be lost. `addresses` are the ports, by host and by address, of everything that
-    what it had may still speak to: nothing newer gets them while it stands. `why` is lost or out-of-service, `fenced` how that was made sure of, "" when
-    it is taken on trust."""
+    """What `host` had of one formation when it was stated to be lost. `addresses` are the ports, by host and by address, of everything
+    that what it had may still speak to: nothing newer gets them while it stands. `why` is lost or out-of-service, `fenced` how that
+    was made sure of, "" when it is taken on trust."""
 
     host: str
     machine: str | None

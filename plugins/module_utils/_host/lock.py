@@ -46,8 +46,8 @@ def taken(lock: Lock | None, holder: Lock, group: str, now: float, break_lock: b
 
 
 def check(store: Store, group: str, holder: Lock) -> None:
-    """Raise when this run does not hold the group's lock any more. Asked under the host's lock, right before a change: a module that outlives
-    its controller, or was overtaken, changes nothing."""
+    """Raise when this run does not hold the group's lock any more. Asked under the host's lock, right before a change: a module that
+    outlives its controller, or was overtaken, changes nothing."""
     lock = store.group_lock(group)
     if not same(lock, holder):
         who = f"{lock.get('who')} has it since {_clock(lock.get('since'))}" if lock else "nobody has it"

@@ -35,8 +35,8 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 
 @dataclass
 class Order:
-    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it is;
-    `lift` whether the router is seen to name nobody that is gone."""
+    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it
+    is; `lift` whether the router is seen to name nobody that is gone."""
 
     plan: t.Mapping[str, t.Any]
     phase: str
@@ -138,7 +138,9 @@ class Work:
         if not self.order.check and isinstance(self.runtime, Prepares):
             wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
             self.warnings += self.runtime.prepare(wanted)
-            self.images = self.runtime.images(sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")}))
+            self.images = self.runtime.images(
+                sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")})
+            )
 
     def _unlock(self) -> None:
         if not self.order.check:
@@ -496,8 +498,8 @@ class Work:
             raise HostError(doing, f"port {port} is taken by {who}", f"End what holds it. {_NEW_PLAN}", member["id"])
 
     def _write_forming(self) -> None:
-        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is registered
-        stays so, until it is known that it does not serve."""
+        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is
+        registered stays so, until it is known that it does not serve."""
         now = self._record() or {}
         after = self.plan["record"]
         if not (self.part["create"] or self.part.get("adopt") or record.differs(after, now)):

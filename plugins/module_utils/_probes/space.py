@@ -102,8 +102,9 @@ def strangers(
     proc: str = "/proc",
     known: t.Collection[str] | None = None,
 ) -> list[dict[str, t.Any]]:
-    """{gpu, pid, command, member} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each GPU,
-    `ours` the GPUs of members that live here, `known` the members that a label tells of (None: all): the GPUs of others nobody else knows.
+    """{gpu, pid, command, member} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each
+    GPU, `ours` the GPUs of members that live here, `known` the members that a label tells of (None: all): the GPUs of others nobody else
+    knows.
 
     A process that cannot be looked at (a container's, to a user who is not root; one with a number of another pid namespace) counts as the
     member's where one has that GPU: it would be a stranger to itself."""

@@ -50,4 +50,3 @@ def images(runtimes: t.Mapping[str, Runtime], names: t.Sequence[str]) -> dict[st
         if isinstance(one, Prepares):
             return one.images(names)
     return {}
-
