@@ -167,6 +167,8 @@ class Hosts:
     never_ready: t.Collection[str] = ()
     before_write: t.Callable[[], None] = lambda: None
     now: t.Callable[[], float] = lambda: 1000.0
+    # Whether a run that failed takes back what it made (pd_on_failure: stop).
+    undo: bool = False
     # Asked before each phase of a run.
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
@@ -180,6 +182,8 @@ class Hosts:
         if phase == "router":
             router_step.at_phase(plan, part, order["ready"], order.pop("starts"), order.pop("early"), False)
         order.pop("ready", None)
+        if undo is not None and "lift" in order:
+            order["lift"] = False
         store = FactsStore(self.facts[host], self.before_write)
         holder = {"run": plan["run"], "who": f"run {plan['run']}", "ttl": 300, "dead": plan.get("dead_locks", ())}
         wanted = plan["runtime"] or RUNTIMES[0]
@@ -283,6 +287,10 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
             result = good
     registered = True if good and router is not None else (None if said.registered == "keep" else False)
     state = "running" if registered else "partial"
+    undo = None
+    if hosts.undo and not said.good:
+        undo = {name for told in started.values() for r in told for name in r.get("created") or ()}
+        hosts.phase(plan, "stop", undo=undo)
     refused = {h for h, told in started.items() if any(r.get("failed") and not r.get("failed_members") for r in told)}
     hosts.phase(
         plan,
@@ -290,7 +298,8 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         [h for h in plan["hosts"] if h not in refused],
         registered=registered,
         state=state,
-        lift=_clean(plan, result),
+        undo=undo,
+        lift=not refused and _clean(plan, result),
     )
     if not good:
         hosts.said.append(said.msg)

@@ -238,7 +238,7 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     given = module.params
     how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", "supervisor")}
     how |= {name: given[name] for name in ("supervisord", "docker_host")}
-    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode)
+    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode, given["holder"])
 
 
 def main() -> None:

@@ -308,7 +308,7 @@ ROWS = [
         at="before:lock",
         topology="gpus",
         formed=False,
-        told=(r"g-prefill-0|another run has changed its members",),
+        told=(r"another run has changed the members of this host since the plan was made",),
         lift=remove_b,
         heal=(DEPLOY,),
     ),

@@ -531,8 +531,11 @@ def test_records_and_labels_of_earlier_versions_are_read():
     assert (noted.formation, noted.generation, noted.tombstones) == (None, 3, ())
 
 
-def noted(formation_: str | None, generation: int, formed: float = 0.0, after: tuple[str, ...] = ()) -> record.Record:
+def noted(
+    formation_: str | None, generation: int, formed: float = 0.0, after: tuple[str, ...] = (), written: float = 0.0
+) -> record.Record:
     raw = {"group": "g", "formation": formation_, "generation": generation, "formed": formed, "supersedes": list(after)}
+    raw |= {"updated": written}
     return record.read({"schema": 2 if formation_ else 1, **raw}, "x")
 
 
@@ -542,7 +545,9 @@ def noted(formation_: str | None, generation: int, formed: float = 0.0, after: t
         ([noted("a", 5, 10.0), noted("b", 1, 5.0, ("a",))], "b"),
         ([noted("a", 1, 10.0), noted("b", 9, 5.0)], "a"),
         ([noted(None, 4), noted("a", 4, 10.0)], "a"),
-        ([noted(None, 6), noted("a", 5, 10.0)], None),
+        ([noted(None, 6, written=11.0), noted("a", 5, 10.0)], None),
+        ([noted(None, 6, written=9.0), noted("a", 5, 10.0)], "a"),
+        ([noted("a", 5, 1.0, ("b",)), noted("b", 5, 2.0, ("a",))], "b"),
         ([noted(None, 6), noted(None, 7)], None),
     ],
 )

@@ -113,6 +113,7 @@ def _frame(name: str, action: str, run: Run, situation: Situation, steps: list[d
             "remove": [],
             "spare": [],
             "clean": False,
+            "read": True,
             "gives_up": "",
         },
         "steps": steps,

@@ -99,8 +99,20 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         _decide_role(role, request, situation, choice, findings)
     _refresh(request, choice)
     _decide_router(situation, choice, findings)
+    _form_anew(situation, choice)
     _say_outside(request, choice, findings)
     return choice
+
+
+def _form_anew(situation: Situation, choice: Choice) -> None:
+    """Of a group of which nothing runs, all that is down goes before anything starts, as in a restart: what somebody starts by hand, or on a
+    host that drops out of this run, would be of the last formation, at addresses of the next."""
+    if choice.keep or situation.unknown:
+        return
+    again = {m.id: (m.role, m.index) for m in choice.replace}
+    choice.leave += [(m, "it is down, and the group forms anew") for m in choice.replace]
+    choice.create += [(role, index, "the group forms anew") for role, index in again.values()]
+    choice.replace, choice.refresh = [], {}
 
 
 def _say_outside(request: Request, choice: Choice, findings: Findings) -> None:

@@ -7,6 +7,8 @@ together."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +18,16 @@ from .observed import Host
 from .record import REMEMBERED
 from .situation import Choice, Request, Run, Situation
 from .tombstone import Tombstone
+
+
+def taken_over(situation: Situation) -> str:
+    """The identity of a formation that an earlier version made. It follows from that version's record, so that two runs which each see half
+    of its hosts take over one formation and not two."""
+    noted = situation.noted
+    places = sorted([p.id, p.host, p.url or "", p.revision] for p in noted.members) if noted else []
+    about = json.dumps([noted.group if noted else "", situation.generation, places], separators=(",", ":"))
+    text = hashlib.sha256(about.encode()).hexdigest()
+    return "-".join([text[:8], text[8:12], text[12:16], text[16:20], text[20:32]])
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ def formation_of(request: Request, situation: Situation, choice: Choice, finding
     made = request.action == "restart" or not (choice.keep or situation.unknown)
     generation = situation.generation + 1 if made else situation.generation
     known = None if made else situation.formation
-    identity = known or request.run.formation
+    identity = known or (taken_over(situation) if not made and situation.noted else None) or request.run.formation
     graves, raised = tombstones(
         situation, request.hosts, request.lost, request.away, request.forget, request.fence, request.run
     )
@@ -49,6 +61,7 @@ def formation_of(request: Request, situation: Situation, choice: Choice, finding
         # Of a group that is taken over in this very plan.
         graves = tuple(replace(g, formation=g.formation or identity) for g in graves)
     say_graves(request.group.name, graves, request.hosts, findings)
+    say_blind(request.group.name, situation, request.gone, findings)
     return Formation(identity, generation, made, graves, raised)
 
 
@@ -69,17 +82,22 @@ def tombstones(
         host = hosts.get(grave.host)
         if grave.host in forget:
             raised[grave.host] = "it is forgotten by hand"
-        elif host is None or grave.host in lost or grave.host in away or another_machine(grave, host):
+        elif host is None or grave.host in lost or grave.host in away or another_machine(grave, host) or (
+            # What cannot be read there may be what is looked for.
+            any(name == grave.host for name, _damage in situation.damaged)
+        ):
             standing[grave.host, grave.formation] = grave
         else:
             raised[grave.host] = "its host has been seen"
     for host_name in sorted({*lost, *away}):
-        grave = _bury(situation, host_name, "lost" if host_name in lost else "out-of-service", fence, run)
-        if grave is None or host_name in forget:
+        why = "lost" if host_name in lost else "out-of-service"
+        # A host that is away may run what is none of ours: it is not switched off for it.
+        fresh = _bury(situation, host_name, why, fence if why == "lost" else "", run)
+        if fresh is None or host_name in forget:
             continue
-        there = standing.get((host_name, grave.formation))
+        there = standing.get((host_name, fresh.formation))
         # What it said when it was made stays; that it is fenced by now is news.
-        standing[host_name, grave.formation] = replace(there, fenced=there.fenced or grave.fenced) if there else grave
+        standing[host_name, fresh.formation] = replace(there, fenced=there.fenced or fresh.fenced) if there else fresh
     return tuple(standing[key] for key in sorted(standing, key=str)), raised
 
 
@@ -96,7 +114,8 @@ def _bury(situation: Situation, host: str, why: str, fence: str, run: Run) -> To
     # A decode there is spoken to by nobody but its router; a router speaks to every member. Both are kept: who knows what fails over.
     addresses: dict[str, set[int]] = {}
     for place in noted.members:
-        addresses.setdefault(place.host, set()).update(place.ports if place.role != "router" else ())
+        for where in place.names if place.role != "router" else ():
+            addresses.setdefault(where, set()).update(place.ports)
     return Tombstone(
         host=host,
         machine=(noted.plain.get("machines") or {}).get(host),
@@ -172,6 +191,17 @@ def say_graves(name: str, graves: t.Iterable[Tombstone], hosts: t.Mapping[str, H
             + ("" if grave.fenced else " pd_fence_command makes sure that a lost host is off."),
             [],
             grave.host,
+        )
+
+
+def say_blind(name: str, situation: Situation, gone: t.Collection[str], findings: Findings) -> None:
+    """Without a record nobody knows what lost hosts had, and so nothing of it can be kept from anybody."""
+    if situation.noted is None and gone:
+        findings.warning(
+            "tombstone-blind",
+            f"{', '.join(sorted(gone))}: gone, and nobody who answers has a record of {name}: what they may still run, and speak to, is not"
+            " known, and nothing of it is kept from others. This is taken on trust.",
+            "Be certain that they are off.",
         )
 
 

@@ -19,6 +19,23 @@ def check(hosts: t.Mapping[str, Host], findings: Findings) -> None:
     _check_clones(hosts, findings)
 
 
+def check_group(group: str, hosts: t.Mapping[str, Host], findings: Findings) -> None:
+    """A member of the group in a state folder that is no host's of the inventory: of this host or of a former pd_state_dir."""
+    known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()}
+    for host in hosts.values():
+        others = [one for one in host.elsewhere if one.group == group and (host.machine, one.state_dir) not in known]
+        if others:
+            names = ", ".join(sorted(one.member for one in others))
+            findings.error(
+                "other-state-folder",
+                f"{host.name} runs {names} of {group} under another state folder, {others[0].state_dir}; the inventory says"
+                f" {host.state.get('dir')}: they would neither be seen nor stopped.",
+                f"Set pd_state_dir of {host.name} to {others[0].state_dir}, or run as the user who deployed; to move, remove the group first.",
+                [],
+                host.name,
+            )
+
+
 def _check_folders(hosts: t.Mapping[str, Host], findings: Findings) -> None:
     by_folder: dict[tuple[str, ...], list[Host]] = {}
     for host in hosts.values():

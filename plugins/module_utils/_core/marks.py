@@ -11,7 +11,7 @@ import typing as t
 
 from .finding import Finding
 from .observed import Host, Member
-from .peer_snapshot import compare
+from .peer_snapshot import compare, registered_urls
 from .situation import EVERYWHERE, Reach, Situation
 from .spec import ENGINE_ROLES, Group
 from .template import GroupTemplate
@@ -98,9 +98,9 @@ def forgot_peers(situation: Situation) -> list[Mark]:
     """A router that has its members from its API and was started again by its runtime knows none of them: it answers, and nobody is
     served."""
     router = next((m for m in situation.of_role("router", alive=True)), None)
-    if router is None or router.label.get("policy") != "dynamic" or router.live.get("registered") is None:
+    have = registered_urls(router.live) if router is not None else None
+    if router is None or router.label.get("policy") != "dynamic" or have is None:
         return []
-    have = {p["url"] for p in router.live["registered"]}
     empty = []
     for role in ENGINE_ROLES:
         urls = {m.label.get("url") for m in situation.of_role(role, alive=True)}

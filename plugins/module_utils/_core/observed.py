@@ -66,6 +66,7 @@ class Elsewhere:
 
     member: str
     state_dir: str
+    group: str | None
     gpus: tuple[str, ...]
     ports: tuple[int, ...]
 
@@ -138,6 +139,11 @@ class Host:
         return ",".join([*self.kv_devices, *self.kv_names])
 
     @property
+    def names(self) -> set[str]:
+        """All that a place on this host may be named by: its inventory name, and every address that it has."""
+        return {self.name, *self.interface_addresses, *(a for a in (self.address, self.kv_address) if a)}
+
+    @property
     def interface_addresses(self) -> set[str]:
         """Every address that an interface of the host has now."""
         return {str(address) for one in self.facts.get("interfaces") or () for address in one.get("addresses") or ()}
@@ -185,7 +191,7 @@ def read_host(name: str, facts: t.Mapping[str, t.Any]) -> Host:
         port_high=high,
         used={int(u["port"]): dict(u) for u in ports.get("used") or ()},
         members=_members(name, facts.get("members") or (), damaged),
-        records=_records(facts.get("records") or {}, damaged),
+        records=_records(name, facts.get("records") or {}, damaged),
         damaged=damaged,
         holds=[
             Hold(str(h["group"]), str(h["member"]), h.get("formation"), tuple(h.get("ports") or ()))
@@ -195,6 +201,7 @@ def read_host(name: str, facts: t.Mapping[str, t.Any]) -> Host:
             Elsewhere(
                 str(one["member"]),
                 str(one["state_dir"]),
+                one.get("group"),
                 tuple(str(g) for g in one.get("gpus") or ()),
                 tuple(one.get("ports") or ()),
             )
@@ -238,11 +245,11 @@ def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Da
     return found
 
 
-def _records(raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> dict[str, Record]:
+def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> dict[str, Record]:
     found = {}
     for group, told in raw.items():
         try:
-            found[str(group)] = record.read(told, f"the record of group {group}")
+            found[str(group)] = record.read(told, f"the record of group {group}", host)
         except DamagedError as exc:
             damaged.append(Damage(exc.where, exc.why, str(group)))
     return found

@@ -36,6 +36,12 @@ class Change:
         return "; ".join(f"{what}: {', '.join(ids)}" for what, ids in told if ids)
 
 
+def registered_urls(live: t.Mapping[str, t.Any]) -> set[str] | None:
+    """The URLs in a router's registry, as this collection writes them; None when it could not be read."""
+    found = live.get("registered")
+    return None if found is None else {str(peer["url"]).rstrip("/") for peer in found}
+
+
 def started(live: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """A member's generation of restart: how often its process was started, and which and when. Of `live` facts, or of what a wait saw."""
     return {"restarts": int(live.get("restarts") or 0), "pid": live.get("pid"), "started": live.get("since")}

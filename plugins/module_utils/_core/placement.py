@@ -162,8 +162,9 @@ class Placer:
 
 
 def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) -> dict[str, dict[int, str]]:
-    """Ports by host that a record names, on whatever host it is: who is down there, or has lost its label, may be in a router's list of
-    peers. `but` tells of a group and a member that it does not matter for this plan."""
+    """Ports that something may still name, on whatever host that stands, by the name of the host they are on and by its address in
+    their URL: who is down there, or has lost its label, may be in a router's list of peers, and so may be what a lost host had. `but`
+    tells of a group and a member that it does not matter for this plan."""
     by_group: dict[str, list[Record]] = {}
     for host in hosts.values():
         for group, record in host.records.items():
@@ -173,8 +174,22 @@ def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) 
         noted = newest(records)
         for place in noted.members if noted else ():
             if not but(group, place.id):
-                named.setdefault(place.host, {}).update((port, f"member {place.id}") for port in place.ports)
+                for where in place.names:
+                    named.setdefault(where, {}).update((port, f"member {place.id}") for port in place.ports)
+        for grave in (g for record in records for g in record.tombstones):
+            for where, ports in grave.addresses.items() if not but(group, "") else ():
+                named.setdefault(where, {}).update((port, f"what {grave.host} may still speak to (tombstone)") for port in ports)
     return named
+
+
+def shared_with(host: Host, hosts: t.Mapping[str, Host]) -> t.Iterator[tuple[int, str]]:
+    """Ports that the same machine has under other names of the inventory, also of members that are down, and those that are held."""
+    for other in hosts.values():
+        if other is not host and host.machine.known and other.machine == host.machine:
+            for member in other.members:
+                yield from ((port, f"member {member.id} of {other.name}") for port in member.ports)
+            for hold in other.holds:
+                yield from ((port, f"a router of {hold.group} (hold of {other.name})") for port in hold.ports)
 
 
 def reserved_on(plans: t.Iterable[t.Mapping[str, t.Any]], name: str, host: str) -> tuple[dict[int, str], set[str]]:

@@ -32,7 +32,8 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
     situation = Situation.of(request.group.name, request.hosts, request.silent, request.gone)
     machines.check(request.hosts, findings)
-    check_lost(request.lost, request.hosts, findings)
+    machines.check_group(request.group.name, request.hosts, findings)
+    check_lost(request.lost, {*request.hosts, *situation.renamed}, findings)
     check_reach(request.action, situation, request.silent, findings, request.reach)
     formations.say_strays(situation, findings)
     choice = decide(request, situation, findings)
@@ -68,7 +69,8 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
     name, hosts = request.name, request.hosts
     situation = Situation.of(name, hosts, request.silent, {*request.lost, *request.away})
     machines.check(hosts, findings)
-    check_lost(request.lost, hosts, findings)
+    machines.check_group(name, hosts, findings)
+    check_lost(request.lost, {*hosts, *situation.renamed}, findings)
     check_reach("remove", situation, request.silent, findings, request.reach)
     formations.say_strays(situation, findings)
     noted = situation.record
@@ -111,7 +113,7 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
         "proof": {},
         "unknown": [m["id"] for m in situation.unknown],
         "hold": _hold(going),
-        "fence": fence_of(situation, {*request.lost, *request.away}, graves),
+        "fence": fence_of(situation, request.lost, graves),
         "record": record.of_removal(name, noted, graves),
         "changed": bool(steps),
     }
@@ -126,6 +128,7 @@ _NO_ROUTER: dict[str, t.Any] = {
     "late": False,
     "hold": False,
     "clean": False,
+    "read": True,
     "peer_argv": [],
     "first": None,
     "peers": [],
@@ -144,7 +147,7 @@ _NO_ROUTER: dict[str, t.Any] = {
 def fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[Tombstone]) -> list[dict[str, t.Any]]:
     """Hosts that the fence command is run for: those stated to be gone of which the record knows members."""
     before = {(g.host, g.formation) for g in situation.tombstones if g.fenced}
-    addresses = {}
+    addresses: dict[str, str] = {}
     for place in situation.noted.members if situation.noted else ():
         if place.host in gone and place.url:
             addresses.setdefault(place.host, _address(place.url))
@@ -206,7 +209,7 @@ def _assemble(
         "kv_cache": template.cache_block,
         "unknown": [m["id"] for m in situation.unknown],
         "hold": _hold(m for m, _why in [*choice.leave, *((m, "") for m in choice.replace)]),
-        "fence": fence_of(situation, request.gone, formation.graves),
+        "fence": fence_of(situation, request.lost, formation.graves),
         "upstream": _upstream(choice, template.engines),
     }
     if choice.pending:

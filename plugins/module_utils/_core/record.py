@@ -45,11 +45,15 @@ class Record:
     state: str
     members: tuple[Place, ...]
     tombstones: tuple[Tombstone, ...]
+    # On the host's own clock.
+    updated: float
+    # On which host it was found.
+    host: str
     plain: t.Mapping[str, t.Any] = field(repr=False, compare=False)
 
 
-def read(raw: t.Any, where: str) -> Record:
-    """A record as a file or a host's facts have it. Raises DamagedError that names `where`."""
+def read(raw: t.Any, where: str, host: str = "") -> Record:
+    """A record as a file or the facts of `host` have it. Raises DamagedError that names `where`."""
     value = Checked(raw, where)
     schema = value.number("schema", 1, 1_000_000, default=1)
     if schema > SCHEMA:
@@ -73,22 +77,34 @@ def read(raw: t.Any, where: str) -> Record:
         state=value.text("state", required=False),
         members=tuple(Place.read(one) for one in value.each("members")),
         tombstones=tuple(Tombstone.read(one) for one in value.each("tombstones")),
+        updated=value.moment("updated"),
+        host=host,
         plain=value.raw,
     )
 
 
 def newest(found: t.Iterable[Record]) -> Record | None:
     """The record that holds, of those on the hosts of a group. One that came after another's formation wins over it, whatever the numbers
-    say: a group that was removed and formed anew may have small ones. Of two that do not know of each other, the later forming. One of an
-    earlier version has no formation: with a higher generation it was written after the others."""
+    say: a group that was removed and formed anew may have small ones. One whose host another buried loses to that. Of two that do not know
+    of each other, the later forming. One of an earlier version has no formation: it wins where it was written later, under a higher
+    generation."""
     every = list(found)
-    after = {one for record in every for one in record.supersedes}
-    left = [r for r in every if r.formation is not None and r.formation not in after]
+    above = [r for r in every if not any(_buried(r, other) for other in every)] or every
+    after = {one for record in above for one in record.supersedes}
+    ours = [r for r in above if r.formation is not None]
+    left = [r for r in ours if r.formation not in after] or ours
     last = max(left, key=lambda r: (r.formed, r.generation, r.serial), default=None)
-    old = max((r for r in every if r.formation is None), key=lambda r: (r.generation, r.serial), default=None)
-    if last is None or (old is not None and old.generation > last.generation):
+    old = max((r for r in above if r.formation is None), key=lambda r: (r.generation, r.serial), default=None)
+    if last is None or (old is not None and old.generation > last.generation and old.updated > last.formed):
         return old
     return last
+
+
+def _buried(one: Record, other: Record) -> bool:
+    """Whether `other` was written by a run to which the host of `one` was lost, with what it had."""
+    mine = one.formation, one.generation
+    graves = [g for g in other.tombstones if g.host == one.host and (g.formation, g.generation) == mine]
+    return bool(one.host and graves and not any(g.host == one.host for g in one.tombstones))
 
 
 def snapshot(

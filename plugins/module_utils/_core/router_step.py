@@ -12,7 +12,7 @@ from . import record
 from .finding import Findings
 from .marks import forgot_peers
 from .observed import Member
-from .peer_snapshot import Change, compare, started
+from .peer_snapshot import Change, compare, registered_urls, started
 from .rendering import peers_of
 from .situation import Choice, Request, Situation
 from .spec import ENGINE_ROLES
@@ -49,8 +49,9 @@ def router_step(
         "early": None,
         "late": False,
         "hold": False,
-        # Whether it was seen, when this plan was made, to name nobody that is gone after it.
+        # Whether it was seen, when this plan was made, to name nobody that is gone after it; and whether what it has could be read at all.
         "clean": False,
+        "read": kept is None or registered_urls(kept.live) is not None,
         "peer_argv": [],
         "first": None,
     }
@@ -135,12 +136,14 @@ def _say_outage(
 def _dynamic(
     peers: list[dict[str, t.Any]], kept: Member | None, situation: Situation, choice: Choice
 ) -> dict[str, t.Any]:
-    registered = kept.live.get("registered") if kept is not None else []
+    registered = registered_urls(kept.live) if kept is not None else set()
     wanted = {p["url"]: p for p in peers}
-    have = {r["url"] for r in registered or ()}
+    have = set(registered or ())
     if registered is None:
-        # What it may have of those that leave is taken out before they stop, whether it can be read now or not.
-        have |= {str(m.label["url"]) for m, _why in choice.leave if m.role in ENGINE_ROLES and m.label.get("url")}
+        # What it may have of those that leave or move is taken out before they stop, whether it can be read now or not.
+        going = [*(m for m, _why in choice.leave), *choice.replace]
+        have |= {str(m.label["url"]) for m in going if m.role in ENGINE_ROLES and m.label.get("url")}
+        have |= {str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url}
     found: dict[str, t.Any] = {
         "step": "register",
         "add": [p for url, p in wanted.items() if url not in have],

@@ -12,7 +12,7 @@ import typing as t
 from .finding import Findings
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
-from .placement import Placer, Room, Seat, named_ports, reserved_on
+from .placement import Placer, Room, Seat, named_ports, reserved_on, shared_with
 from .situation import Choice, Request
 from .spec import MAX_PORT, ROLES
 
@@ -74,7 +74,9 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
         gone = {m.id for m in leaving if m.host == host.name}
         lingering = set() if moot else {m.id for m, _why in choice.leave if m.host == host.name and m.role != "router"}
         ports, gpus = reserved_on(request.reserved, name, host.name)
-        ports = {**named.get(host.name, {}), **kept.get(host.name, {}), **ports}
+        for where in sorted(host.names):
+            ports = {**named.get(where, {}), **kept.get(where, {}), **ports}
+        ports = {**dict(shared_with(host, request.hosts)), **ports}
         rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name, lingering)
     return rooms
 

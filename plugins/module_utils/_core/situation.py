@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .observed import Damage, Host, Member
 from .record import Record, newest
@@ -136,6 +136,10 @@ class Situation:
     adopt: list[Member] = field(default_factory=list)
     # Files of the group that could not be read, by host.
     damaged: list[tuple[str, Damage]] = field(default_factory=list)
+    # What lost hosts had, by all records: one that does not hold may know of a host that the other one does not.
+    graves: tuple[Tombstone, ...] = ()
+    # Hosts that the record knows by another name: {former name: name now}.
+    renamed: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -146,9 +150,14 @@ class Situation:
         gone: t.Collection[str],
         formations: bool = True,
     ) -> Situation:
-        """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need
-        nothing of each other."""
-        noted = newest(h.records[name] for h in hosts.values() if name in h.records)
+        """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need nothing
+        of each other."""
+        found = [h.records[name] for h in hosts.values() if name in h.records]
+        noted = newest(found)
+        renamed = _renamed(noted, hosts, silent)
+        noted = _under_new_names(noted, renamed)
+        graves = {(g.host, g.formation): g for r in found for g in r.tombstones if r is not noted}
+        graves |= {(g.host, g.formation): g for g in (noted.tombstones if noted else ())}
         damaged = [(h.name, d) for h in hosts.values() for d in h.damaged if d.group == name]
         unreadable = {(host, d.member) for host, d in damaged if d.member}
         members, strays, adopt = [], [], []
@@ -166,23 +175,50 @@ class Situation:
             members, more = _one_of_each(members)
             strays += [Stray(m, "the same instance runs elsewhere by now") for m in more]
         unknown = _unknown(noted, {(m.host, m.id) for m in members}, hosts, silent, gone, unreadable)
+        unknown += _unnamed(unreadable, unknown)
         generation = max([noted.generation if noted else 0, *(m.generation for m in members)])
         record = dict(noted.plain) if noted else {}
         formation = noted.formation if noted else None
-        return cls(record, noted, members, unknown, generation, formation, strays, adopt, damaged)
+        standing_graves = tuple(graves[key] for key in sorted(graves, key=str))
+        return cls(
+            record, noted, members, unknown, generation, formation, strays, adopt, damaged, standing_graves, renamed
+        )
 
     @property
     def unknown_urls(self) -> set[str]:
-        return {str(m.get("url")) for m in self.unknown}
+        return {str(m["url"]) for m in self.unknown if m.get("url")}
 
     @property
     def tombstones(self) -> tuple[Tombstone, ...]:
-        return self.noted.tombstones if self.noted else ()
+        return self.graves
 
     def of_role(self, role: str, alive: bool | None = None) -> list[Member]:
         """The members of a role. With `alive`, those that live or do not, and of neither kind those that are leaving."""
         found = [m for m in self.members if m.role == role and (alive is None or (m.alive == alive and not m.draining))]
         return sorted(found, key=lambda m: m.index)
+
+
+def _renamed(noted: Record | None, hosts: t.Mapping[str, Host], silent: t.Collection[str]) -> dict[str, str]:
+    """Hosts of the record that are there under another name: a name that nobody answers to, on a machine that is one host now."""
+    machines = (noted.plain.get("machines") or {}) if noted else {}
+    by_id: dict[str, list[str]] = {}
+    for host in hosts.values():
+        if host.machine.id:
+            by_id.setdefault(host.machine.id, []).append(host.name)
+    found = {}
+    for place in noted.members if noted else ():
+        names = by_id.get(str(machines.get(place.host)), [])
+        if place.host not in hosts and place.host not in silent and len(names) == 1 and names[0] not in machines:
+            found[place.host] = names[0]
+    return found
+
+
+def _under_new_names(noted: Record | None, renamed: t.Mapping[str, str]) -> Record | None:
+    if noted is None or not renamed:
+        return noted
+    members = tuple(replace(p, host=renamed.get(p.host, p.host)) for p in noted.members)
+    raw = [{**m, "host": renamed.get(m["host"], m["host"])} for m in noted.plain.get("members", ())]
+    return replace(noted, members=members, plain={**noted.plain, "members": raw})
 
 
 def standing(member: Member, noted: Record | None) -> str:
@@ -227,6 +263,19 @@ def _one_of_each(members: list[Member]) -> tuple[list[Member], list[Member]]:
     for member in members:
         first.setdefault(member.id, member)
     return list(first.values()), [m for m in members if first[m.id] is not m]
+
+
+def _unnamed(
+    unreadable: t.Collection[tuple[str, t.Any]], unknown: t.Sequence[t.Mapping[str, t.Any]]
+) -> list[dict[str, t.Any]]:
+    """Members whose label cannot be read and that the record does not name: what they are of, nobody knows."""
+    told = {(m["host"], m["id"]) for m in unknown}
+    found = []
+    for host, member in sorted(set(unreadable) - told):
+        _group, role, index = str(member).rsplit("-", 2) if str(member).count("-") > 1 else ("", "", "")
+        number = int(index) if index.isdigit() else 0
+        found.append({"id": member, "role": role, "index": number, "host": host, "url": None})
+    return found
 
 
 def _unknown(

@@ -12,6 +12,7 @@ import typing as t
 from . import diff, marks, reality, record
 from .finding import Finding
 from .observed import Host, Member
+from .peer_snapshot import registered_urls
 from .situation import EVERYWHERE, Reach, Situation
 from .spec import ENGINE_ROLES, ROLES, Group
 from .template import GroupTemplate
@@ -133,7 +134,7 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     if registered is None and router.label.get("policy") != "dynamic":
         registered = router.label.get("peers") or []
     wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
-    urls = {p["url"] for p in registered or ()}
+    urls = registered_urls({"registered": registered or ()}) or set()
     return {
         "policy": router.label.get("policy"),
         "peers": sorted(urls),

@@ -175,6 +175,7 @@ def slices_of(
     watched = {host for names in request.patterns.values() for host in names}
     watched |= {p.host for p in situation.noted.members} if situation.noted else set()
     watched |= {grave.host for grave in situation.tombstones}
+    watched |= {h for h, host in request.hosts.items() if any(hold.group == name for hold in host.holds)}
     create = {m.id for m in choice.replace} | {member_id(name, role, index) for role, index, _why in choice.create}
     slices = {
         host: slice_of(request.hosts[host], name, host in parts)
@@ -254,8 +255,11 @@ def slice_of(host: Host, group: str, part: bool) -> dict[str, t.Any]:
 def holds_ports(router: t.Mapping[str, t.Any], situation: Situation, formation: Formation) -> bool:
     """Whether a router may still name the members that this plan stops: then nobody gets their ports before it was read back without
     them. One that forgets them over its API has done so before they stop."""
-    if formation.router_lost or any(m["role"] == "router" for m in situation.unknown):
+    if formation.router_lost or situation.unknown:
+        # Also where others cannot be asked: the router goes on naming them, under whatever name their host has by now.
         return True
     if formation.made:
         return False
-    return bool(router["policy"] != "dynamic" and router["early"] is None)
+    if router["policy"] == "dynamic":
+        return not router["read"]
+    return router["early"] is None

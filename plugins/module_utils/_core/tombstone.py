@@ -31,6 +31,12 @@ class Place:
     def ports(self) -> set[int]:
         return ports_of(self.port, self.bands)
 
+    @property
+    def names(self) -> set[str]:
+        """What the place is named by: its host, and the address in its URL."""
+        address = (self.url or "").partition("://")[2].rpartition(":")[0].strip("[]")
+        return {self.host, address} - {""}
+
     @classmethod
     def read(cls, value: Checked) -> Place:
         return cls(
@@ -48,9 +54,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Tombstone:
-    """What `host` had of one formation when it was stated to be lost. `addresses` are the ports, by host, of everything that what it had
-    may still speak to: nothing newer gets them while it stands. `why` is lost or out-of-service, `fenced` how that was made sure of, ""
-    when it is taken on trust."""
+    """What `host` had of one formation when it was stated to be lost. `addresses` are the ports, by host and by address, of everything
+    that what it had may still speak to: nothing newer gets them while it stands. `why` is lost or out-of-service, `fenced` how that
+    was made sure of, "" when it is taken on trust."""
 
     host: str
     machine: str | None

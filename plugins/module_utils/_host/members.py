@@ -194,9 +194,11 @@ class Work:
                 if self.record_changed:
                     lock.check(self.store, self.group, self.order.holder)
                     self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
-                if self.order.lift and self.store.holds(self.group):
-                    self.store.write_holds(self.group, [])
         if not self.order.check:
+            if self.order.lift and self.store.holds(self.group):
+                with self.store.lock():
+                    lock.check(self.store, self.group, self.order.holder)
+                    self.store.write_holds(self.group, [])
             lock.release(self.store, self.group, self.order.holder)
             self._sweep()
 

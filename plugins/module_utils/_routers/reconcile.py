@@ -81,9 +81,11 @@ class Reconciler:
         timeout: float,
         clock: t.Callable[[], float] = time.monotonic,
         sleep: t.Callable[[float], None] = time.sleep,
+        may_change: t.Callable[[], None] = lambda: None,
     ) -> None:
         self.dialect, self.wanted = dialect, wanted
         self.clock, self.sleep = clock, sleep
+        self.may_change = may_change
         self.deadline = clock() + timeout
 
     def run(self, check: bool = False) -> Outcome:
@@ -136,6 +138,7 @@ class Reconciler:
         """Add what is missing, and see it there."""
         for wanted in difference.missing:
             try:
+                self.may_change()
                 self.dialect.add(self.wanted.url, wanted, self.wanted.model, self._call_timeout())
                 _once(outcome.added, wanted["url"])
             except RegistryError as exc:
@@ -148,6 +151,7 @@ class Reconciler:
 
     def _remove(self, peer: Peer, outcome: Outcome) -> None:
         try:
+            self.may_change()
             self.dialect.remove(self.wanted.url, peer, self._call_timeout())
             _once(outcome.removed, peer["url"])
         except RegistryError as exc:

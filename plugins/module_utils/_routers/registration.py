@@ -17,13 +17,16 @@ _DEFAULTS: dict[str, t.Any] = {
 }  # fmt: skip
 
 
-def register(asked: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised."""
+def register(
+    asked: t.Mapping[str, t.Any], check: bool, may_change: t.Callable[[], None] = lambda: None
+) -> dict[str, t.Any]:
+    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised. `may_change` is
+    asked before each change, and raises when it may not be made any more."""
     given = {**_DEFAULTS, **asked}
     fields = ("url", "model", "peers", "remove", "spare", "only_remove", "exclusive", "manage", "settle")
     wanted = Wanted(**{name: given[name] for name in fields})
     try:
-        outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"]).run(check)
+        outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"], may_change=may_change).run(check)
     except PdError as exc:
         return {"failed": True, "msg": f"Registering members with the router at {wanted.url}: {exc}"}
     return describe(outcome, given, check)

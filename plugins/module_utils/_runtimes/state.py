@@ -155,7 +155,19 @@ class State:
         return record
 
     def damaged(self) -> list[Damaged]:
-        return [*self._all_labels()[1], *self._all_records()[1]]
+        return [*self._all_labels()[1], *self._all_records()[1], *self._damaged_holds()]
+
+    def _damaged_holds(self) -> list[Damaged]:
+        found = []
+        for group in _entries(self.groups_dir):
+            path = self.holds_path(group)
+            try:
+                told = read_json(path)
+                if told is not None and not isinstance(told.get("holds"), list):
+                    raise DamagedError(path, "holds is no list")
+            except DamagedError as exc:
+                found.append(Damaged(exc.where, exc.why, None, None))
+        return found
 
     def group_lock(self, group: str) -> dict[str, t.Any] | None:
         """Who changes the group. A version that kept it in the record may have left one there."""
