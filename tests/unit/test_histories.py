@@ -10,6 +10,7 @@ changes nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 
@@ -397,6 +398,17 @@ class Histories(RuleBasedStateMachine):
             self.fleet.silent = silent
         return made if not made.errors or alias else None
 
+    @contextlib.contextmanager
+    def _unread(self) -> t.Iterator[None]:
+        """No router's registry answers meanwhile."""
+        mute = [m for _h, m in self._running() if m.get("registered") is not None]
+        registries = [m["registered"] for m in mute]
+        for member in mute:
+            member["registered"] = None
+        yield
+        for member, registry in zip(mute, registries):
+            member["registered"] = registry
+
     def _run(
         self,
         group: str,
@@ -410,15 +422,10 @@ class Histories(RuleBasedStateMachine):
         unread: bool = False,
         **more: t.Any,
     ) -> None:
-        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`; at the
-        write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers while it plans."""
-        mute = [m for _h, m in self._running() if unread and m.get("registered") is not None]
-        registries = [m.pop("registered") for m in mute]
-        for member in mute:
-            member["registered"] = None
-        made = self._plan(group, action, **more)
-        for member, registry in zip(mute, registries):
-            member["registered"] = registry
+        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`; at
+        the write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers meanwhile."""
+        with self._unread() if unread else contextlib.nullcontext():
+            made = self._plan(group, action, **more)
         if made is None:
             return
         writes, left = 0, [at]

@@ -82,9 +82,15 @@ def tombstones(
         host = hosts.get(grave.host)
         if grave.host in forget:
             raised[grave.host] = "it is forgotten by hand"
-        elif host is None or grave.host in lost or grave.host in away or another_machine(grave, host) or (
-            # What cannot be read there may be what is looked for.
-            any(name == grave.host for name, _damage in situation.damaged)
+        elif (
+            host is None
+            or grave.host in lost
+            or grave.host in away
+            or another_machine(grave, host)
+            or (
+                # What cannot be read there may be what is looked for.
+                any(name == grave.host for name, _damage in situation.damaged)
+            )
         ):
             standing[grave.host, grave.formation] = grave
         else:

@@ -178,7 +178,9 @@ def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) 
                     named.setdefault(where, {}).update((port, f"member {place.id}") for port in place.ports)
         for grave in (g for record in records for g in record.tombstones):
             for where, ports in grave.addresses.items() if not but(group, "") else ():
-                named.setdefault(where, {}).update((port, f"what {grave.host} may still speak to (tombstone)") for port in ports)
+                named.setdefault(where, {}).update(
+                    (port, f"what {grave.host} may still speak to (tombstone)") for port in ports
+                )
     return named
 
 

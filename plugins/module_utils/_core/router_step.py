@@ -143,7 +143,9 @@ def _dynamic(
         # What it may have of those that leave or move is taken out before they stop, whether it can be read now or not.
         going = [*(m for m, _why in choice.leave), *choice.replace]
         have |= {str(m.label["url"]) for m in going if m.role in ENGINE_ROLES and m.label.get("url")}
-        have |= {str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url}
+        have |= {
+            str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url
+        }
     found: dict[str, t.Any] = {
         "step": "register",
         "add": [p for url, p in wanted.items() if url not in have],
