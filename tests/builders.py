@@ -15,19 +15,16 @@ import os
 import typing as t
 from dataclasses import dataclass
 
+import memory
 import yaml
 
-import memory
-
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core import (
-    observed,
-    plan,
-    status,
-    validate,
-)
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Finding, Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unit")

@@ -19,16 +19,16 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
 from ..module_utils import _engines
-from ..module_utils._core.cache_service import services_named, users_by_service
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.known import NOTHING, Known
-from ..module_utils._core.observed import Host, read_host
-from ..module_utils._core.order import natural
-from ..module_utils._core.record import newest
-from ..module_utils._core.situation import Reach, Run
-from ..module_utils._core.spec import parse
-from ..module_utils._core.validate import Catalogue, Verdict, validate
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.base.order import natural
+from ..module_utils._core.facts.observed import Host, read_host
+from ..module_utils._core.facts.record import newest
+from ..module_utils._core.plan.situation import Reach, Run
+from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
+from ..module_utils._core.spec.cache_service import services_named, users_by_service
+from ..module_utils._core.spec.known import NOTHING, Known
+from ..module_utils._core.spec.spec import parse
 from ._caches import services_of
 from ._modes import load_modes
 from ._plain import names_list, to_plain

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task

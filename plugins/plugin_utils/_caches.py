@@ -10,11 +10,11 @@ import os
 import typing as t
 from functools import lru_cache
 
-from ..module_utils._core.cache_recipe import CacheRecipe, from_plain
-from ..module_utils._core.cache_service import CacheService, parse, users_of
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings
-from ..module_utils._core.member import CONTAINERS
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.plan.member import CONTAINERS
+from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
+from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
 from ._modes import BUILT_IN, check_schema, read_yaml
 from ._plain import names_list
 

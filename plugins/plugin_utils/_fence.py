@@ -16,8 +16,8 @@ import tempfile
 import typing as t
 from dataclasses import dataclass
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.placeholders import PLACEHOLDER
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.placeholders import PLACEHOLDER
 
 NAMES = ("host", "address", "machine", "group")
 _VARIABLE = re.compile(r"vars\.([A-Za-z_][A-Za-z0-9_]*)")

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import yaml
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.mode import Mode, from_plain
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.recipes.mode import Mode, from_plain
 
 COLLECTION_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILT_IN = os.path.join(COLLECTION_ROOT, "pd_modes")

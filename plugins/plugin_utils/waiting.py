@@ -19,7 +19,7 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._core.readiness import decided, progress
+from ..module_utils._core.watch.readiness import decided, progress
 
 SLICE = 10
 # One dropped connection must not lose a host in the middle of a long wait.

@@ -30,8 +30,8 @@ from parsers import sglang_flags
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core.spec import Group
-from ansible_collections.inferops.pd.plugins.module_utils._core.template import GroupTemplate
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.spec import Group
+from ansible_collections.inferops.pd.plugins.module_utils._core.template.template import GroupTemplate
 from ansible_collections.inferops.pd.plugins.module_utils._routers import dialect
 from ansible_collections.inferops.pd.plugins.module_utils._routers.reconcile import Outcome, Reconciler, Wanted
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes

@@ -6,7 +6,8 @@ import json
 
 from builders import Fleet, judge, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import diff, record
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import diff
 
 HOSTS = {"h1": {"gpus": 4}}
 

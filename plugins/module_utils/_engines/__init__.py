@@ -13,7 +13,7 @@ import functools
 import typing as t
 
 if t.TYPE_CHECKING:
-    from .._core.engine import Engine
+    from .._core.recipes.engine import Engine
 
 
 @functools.cache

@@ -7,8 +7,8 @@ engines commonly give them, since it is mostly one of those in another shell; wh
 
 from __future__ import annotations
 
-from .._core.arguments import Arguments
-from .._core.engine import Engine, Sizes
+from .._core.base.arguments import Arguments
+from .._core.recipes.engine import Engine, Sizes
 
 _SPELLINGS = {
     "context_length": ("max-model-len", "context-length"),

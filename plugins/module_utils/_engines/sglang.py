@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from .._core.arguments import Arguments, read_integer
-from .._core.engine import Engine, Sizes, Speculation
-from .._core.model_config import from_file
+from .._core.base.arguments import Arguments, read_integer
+from .._core.model.model_config import from_file
+from .._core.recipes.engine import Engine, Sizes, Speculation
 
 _SPELLINGS = {
     "context_length": ("context-length",),

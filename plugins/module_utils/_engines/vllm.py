@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .._core.arguments import Arguments, normal, read_integer, read_json_object
-from .._core.engine import Engine, Sizes, Speculation
-from .._core.model_config import from_file
+from .._core.base.arguments import Arguments, normal, read_integer, read_json_object
+from .._core.model.model_config import from_file
+from .._core.recipes.engine import Engine, Sizes, Speculation
 from . import vllm_nixl
 
 _SPELLINGS = {

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import typing as t
 
-from .._core.finding import Findings
-from .._core.mode import Mode
-from .._core.pairing_parallel import modern
-from .._core.pairing_side import Side, children_of, connector_child, in_family
-from .._core.spec import ENGINE_ROLES
+from .._core.base.finding import Findings
+from .._core.recipes.mode import Mode
+from .._core.rules.pairing_parallel import modern
+from .._core.rules.pairing_side import Side, children_of, connector_child, in_family
+from .._core.spec.spec import ENGINE_ROLES
 
 LAYOUT, MLA, SSM = "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "VLLM_SSM_CONV_STATE_LAYOUT"
 CHUNKED, INVARIANT = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", "VLLM_BATCH_INVARIANT"

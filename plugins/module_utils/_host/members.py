@@ -15,10 +15,10 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .._core import observed, record
-from .._core.checked import DamagedError
-from .._core.errors import PdError
-from .._core.label import SCHEMA
+from .._core.base.checked import DamagedError
+from .._core.base.errors import PdError
+from .._core.facts import observed, record
+from .._core.facts.label import SCHEMA
 from .._probes import ports
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Live, Prepares, Runtime

@@ -16,8 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .. import _runtimes
-from .._core import observed
-from .._core.errors import PdError
+from .._core.base.errors import PdError
+from .._core.facts import observed
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES

@@ -10,8 +10,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .. import _runtimes
-from .._core.readiness import Memory
-from .._core.symptom import Symptom, cut, diagnose
+from .._core.watch.readiness import Memory
+from .._core.watch.symptom import Symptom, cut, diagnose
 from .._engines.vllm_symptoms import SYMPTOMS as VLLM
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC

@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 DEADLINE = 10.0
 # A metrics page of a busy engine is some hundred KiB; an answer to a prompt is less.

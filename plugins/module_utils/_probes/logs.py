@@ -10,7 +10,7 @@ import os
 import re
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 TAIL_KIB = 256
 # More than a tail holds: a limit where lines are asked for, not bytes.

@@ -11,7 +11,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')

@@ -13,10 +13,10 @@ import typing as t
 import uuid
 from dataclasses import dataclass, field
 
-from .._core import evidence
-from .._core.errors import PdError
-from .._core.evidence import Generated, Growth, Transfer
-from .._core.order import natural
+from .._core.base.errors import PdError
+from .._core.base.order import natural
+from .._core.proof import evidence
+from .._core.proof.evidence import Generated, Growth, Transfer
 from . import http, metrics
 
 ATTEMPTS = 3

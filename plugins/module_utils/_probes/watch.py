@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from .._core.errors import PdError
-from .._core.readiness import Judgement, Memory, Port, Sight, judge
-from .._core.symptom import Symptom, cut, diagnose, last_line
+from .._core.base.errors import PdError
+from .._core.watch.readiness import Judgement, Memory, Port, Sight, judge
+from .._core.watch.symptom import Symptom, cut, diagnose, last_line
 from . import carried, health, ports, processes
 
 LOOK_EVERY = 0.5

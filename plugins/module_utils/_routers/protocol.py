@@ -12,7 +12,7 @@ import json
 import typing as t
 from urllib.parse import urlsplit
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes.http import Answer, Unanswered, request
 
 

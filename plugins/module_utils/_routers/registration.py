@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from . import dialect
 from .reconcile import Outcome, Reconciler, Wanted
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.symptom import Symptom, symptom
+from .._core.watch.symptom import Symptom, symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     symptom(

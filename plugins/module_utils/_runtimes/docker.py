@@ -17,7 +17,7 @@ import shutil
 import time
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes import logs
 from . import docker_bound, docker_images, docker_spec, gone, guard, script
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError

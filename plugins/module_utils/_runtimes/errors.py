@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 
 class HostError(PdError):

@@ -28,9 +28,9 @@ import time
 import typing as t
 import uuid
 
-from .._core import label as labels
-from .._core import record as records
-from .._core.checked import DamagedError
+from .._core.base.checked import DamagedError
+from .._core.facts import label as labels
+from .._core.facts import record as records
 from .errors import HostError
 from .store import Damaged
 

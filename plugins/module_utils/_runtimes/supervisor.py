@@ -17,7 +17,7 @@ import time
 import typing as t
 import xmlrpc.client
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes import logs, processes
 from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .errors import HostError

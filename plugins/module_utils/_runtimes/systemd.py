@@ -13,7 +13,7 @@ import pwd
 import time
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
 from . import gone, guard, systemd_unit, unlabelled

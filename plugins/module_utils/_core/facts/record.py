@@ -1,0 +1,205 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The group record: what the collection keeps of a group, the same file on every host of it. It holds no secret. It is read and checked
+at the one place where it enters."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..base.checked import Checked, DamagedError
+from .tombstone import Place, Tombstone
+
+if t.TYPE_CHECKING:
+    # Hosts write records, and need nothing of what makes them.
+    from ..spec.spec import Group
+    from ..template.template import GroupTemplate
+
+# 1: up to 22a08ae, without a formation and with the lock among its keys.
+SCHEMA = 2
+# What a run writes by itself and what does not make a record another one.
+_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed")
+# How many formations back a record remembers what it came after.
+REMEMBERED = 32
+REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record, checked. `formation` is None in one of an earlier version. `plain` is the record as it is kept."""
+
+    schema: int
+    group: str
+    formation: str | None
+    supersedes: tuple[str, ...]
+    formed: float
+    adopted: bool
+    generation: int
+    serial: int
+    revision: str | None
+    state: str
+    members: tuple[Place, ...]
+    tombstones: tuple[Tombstone, ...]
+    plain: t.Mapping[str, t.Any] = field(repr=False, compare=False)
+
+
+def read(raw: t.Any, where: str) -> Record:
+    """A record as a file or a host's facts have it. Raises DamagedError that names `where`."""
+    value = Checked(raw, where)
+    schema = value.number("schema", 1, 1_000_000, default=1)
+    if schema > SCHEMA:
+        raise DamagedError(where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}")
+    for key in ("router", "spec", "templates", "desired", "choices", "endpoint", "cache", "proof", "lock", "machines"):
+        value.mapping(key)
+    for role in value.mapping("desired"):
+        Checked(value.mapping("desired"), where, "desired.").number(role, 0, 1_000_000)
+    return Record(
+        schema=schema,
+        group=value.name("group"),
+        formation=value.text("formation", required=False) or None,
+        supersedes=value.texts("supersedes"),
+        formed=value.moment("formed"),
+        adopted=bool(value.raw.get("adopted")),
+        generation=value.number("generation", 0, 10**9, default=0),
+        serial=value.number("serial", 0, 10**9, default=0),
+        revision=value.text("revision", required=False) or None,
+        state=value.text("state", required=False),
+        members=tuple(Place.read(one) for one in value.each("members")),
+        tombstones=tuple(Tombstone.read(one) for one in value.each("tombstones")),
+        plain=value.raw,
+    )
+
+
+def newest(found: t.Iterable[Record]) -> Record | None:
+    """The record that holds, of those on the hosts of a group. One that came after another's formation wins over it, whatever the numbers
+    say: a group that was removed and formed anew may have small ones. Of two that do not know of each other, the later forming. One of an
+    earlier version has no formation: with a higher generation it was written after the others."""
+    every = list(found)
+    after = {one for record in every for one in record.supersedes}
+    left = [r for r in every if r.formation is not None and r.formation not in after]
+    last = max(left, key=lambda r: (r.formed, r.generation, r.serial), default=None)
+    old = max((r for r in every if r.formation is None), key=lambda r: (r.generation, r.serial), default=None)
+    if last is None or (old is not None and old.generation > last.generation):
+        return old
+    return last
+
+
+def snapshot(
+    peers: t.Iterable[t.Mapping[str, t.Any]], starts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
+) -> list[dict[str, t.Any]]:
+    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of it
+    (semantics.md 3.6)."""
+    return [
+        {
+            "member": p["member"],
+            "role": p["role"],
+            "url": p["url"],
+            "ports": {n: dict(b) for n, b in p["ports"].items()},
+            **((starts or {}).get(p["member"]) or {}),
+        }
+        for p in peers
+    ]
+
+
+def of_plan(
+    plan: t.Mapping[str, t.Any],
+    group: Group,
+    template: GroupTemplate,
+    before: t.Mapping[str, t.Any],
+    identity: t.Mapping[str, t.Any],
+    still_there: t.Collection[tuple[str, str]] = (),
+) -> dict[str, t.Any]:
+    """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `identity` is
+    which formation it is of, and what of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and
+    are left where they are."""
+    router = plan["router"]["member"]
+    record: dict[str, t.Any] = {
+        "schema": SCHEMA,
+        "group": group.name,
+        **identity,
+        "mode": plan["mode"],
+        "runtime": plan["runtime"],
+        "proof": plan["proof"],
+        "generation": plan["generation"],
+        "serial": int(before.get("serial", 0)) + 1,
+        "revision": plan["revision"],
+        "spec": group.to_plain(),
+        "templates": template.masked(),
+        "desired": dict(plan["desired"]),
+        "members": [
+            {
+                "id": m["id"],
+                "role": m["role"],
+                "index": m["index"],
+                "host": m["parts"][0]["host"],
+                "revision": m["revision"],
+                "url": m["url"],
+                "port": m["parts"][0]["port"],
+                "ports": m["parts"][0]["ports"],
+                "gpus": m["parts"][0]["gpus"],
+            }
+            for m in plan["members"]
+        ],
+        "router": {
+            "policy": plan["router"]["policy"],
+            "dialect": plan["router"]["dialect"],
+            "url": router["url"] if router else None,
+            "peers": snapshot(plan["router"]["peers"]),
+        },
+        "choices": {**(before.get("choices") or {}), **template.choices},
+        "endpoint": {**plan["endpoint"], "registered": False},
+        "state": "partial",
+    }
+    known = {m["id"] for m in record["members"]}
+    record["members"] += [
+        m
+        for m in before.get("members", ())
+        if (m["id"] in plan["unknown"] or (m["host"], m["id"]) in still_there) and m["id"] not in known
+    ]
+    if plan["pending"]:
+        for key in ("revision", "spec", "templates", "choices"):
+            record[key] = before.get(key, record[key])
+    return record
+
+
+def of_removal(
+    name: str, before: t.Mapping[str, t.Any], graves: t.Sequence[Tombstone]
+) -> dict[str, t.Any]:
+    """What is left of a record when its group is removed while a tombstone stands: what may still run, and the numbers that the next
+    formation comes after. Without a tombstone nothing is kept, and this is never written."""
+    kept = {key: before[key] for key in ("formation", "supersedes", "formed", "adopted", "generation") if key in before}
+    return {
+        "schema": SCHEMA,
+        "group": name,
+        **kept,
+        "serial": int(before.get("serial", 0)) + 1,
+        "state": REMOVED,
+        "members": [],
+        "desired": {},
+        "endpoint": {"url": None, "registered": False},
+        "tombstones": [grave.to_plain() for grave in graves],
+    }
+
+
+def differs(after: t.Mapping[str, t.Any], before: t.Mapping[str, t.Any]) -> bool:
+    """Whether two records say different things of the group."""
+    return {k: v for k, v in after.items() if k not in _BOOKKEEPING} != {
+        k: v for k, v in before.items() if k not in _BOOKKEEPING
+    }
+
+
+def same_spec(record: t.Mapping[str, t.Any], group: Group) -> bool:
+    """Whether the applied spec is the same but for counts and placement: then only the recipe has changed."""
+    return _without_counts(record.get("spec") or {}) == _without_counts(group.to_plain())
+
+
+def _without_counts(spec: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    plain = dict(spec)
+    plain["roles"] = {
+        name: {k: v for k, v in role.items() if k not in ("replicas", "hosts")}
+        for name, role in (spec.get("roles") or {}).items()
+    }
+    return plain

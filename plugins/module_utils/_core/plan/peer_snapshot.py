@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The peers that a router was started with, against those that there are (semantics.md 3.6): who is gone or moved, who was started again at
+the same address, who is new."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..facts import record
+from ..facts.observed import Member
+
+Peer = t.Mapping[str, t.Any]
+
+
+@dataclass
+class Change:
+    """What separates the peers that a router was started with from those that the group has after this plan. `up` are the ids of peers that
+    serve now and stay."""
+
+    gone: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    up: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the router has a peer that is not there any more, or not the one that it knows."""
+        return bool(self.gone or self.restarted)
+
+    def __str__(self) -> str:
+        told = (("gone or moved", self.gone), ("started again", self.restarted), ("new", self.added))
+        return "; ".join(f"{what}: {', '.join(ids)}" for what, ids in told if ids)
+
+
+def started(live: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A member's generation of restart: how often its process was started, and which and when. Of `live` facts, or of what a wait saw."""
+    return {"restarts": int(live.get("restarts") or 0), "pid": live.get("pid"), "started": live.get("since")}
+
+
+def same_start(noted: Peer, now: Peer) -> bool:
+    """Whether a peer still is the process that was noted. The time does not count: a clock may have been set since. What was noted by an
+    older release without a start is believed."""
+    return all(noted.get(key) == now.get(key) for key in ("restarts", "pid") if noted.get(key) is not None)
+
+
+def compare(
+    snapshot: t.Sequence[Peer], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
+) -> Change:
+    """The peers of a router's snapshot against `peers`, of which `kept` run already. URLs in `ignore` cannot be told anything of."""
+    change = Change()
+    before = {p["member"]: p for p in snapshot if p["url"] not in ignore}
+    after = {p["member"]: p for p in record.snapshot(peers)}
+    for name, old in before.items():
+        new, member = after.get(name), kept.get(name)
+        if new is None or member is None or any(old.get(key) != new[key] for key in ("role", "url", "ports")):
+            change.gone.append(name)
+        elif not same_start(old, started(member.live)):
+            change.restarted.append(name)
+        else:
+            change.up.append(name)
+    change.added = [name for name in after if name not in before]
+    fresh = {*change.added, *change.gone, *change.restarted}
+    change.up += [name for name, member in kept.items() if name in fresh and name in after and member.ready]
+    return change
