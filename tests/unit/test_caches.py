@@ -16,11 +16,10 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors impo
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Host, read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import cache_plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.cache_instances import instance_for, instances
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_recipe import from_plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import cache_status, cache_verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
-    instance_for,
-    instances,
     parse,
     split_address,
     users_by_service,

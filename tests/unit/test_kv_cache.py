@@ -26,8 +26,8 @@ from builders import (
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.sizes import parse_size
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
-from ansible_collections.inferops.pd.plugins.module_utils._core.spec import kv_cache
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import CacheService
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import Known
 from ansible_collections.inferops.pd.plugins.module_utils._core.template import kv_compose
@@ -175,8 +175,8 @@ def test_an_option_without_a_value_leaves_no_trace():
 
 def test_size_texts():
     sizes = {"8GiB": 8 * 2**30, "500 MB": 500_000_000, "4G": 4_000_000_000, "2Gi": 2**31, "1.5kib": 1536, "10B": 10}
-    assert {text: kv_cache.parse_size(text) for text in sizes} == sizes
-    assert [kv_cache.parse_size(text) for text in ("8", "", "GiB", "-1GiB", "8XB", 8, None, True)] == [None] * 8
+    assert {text: parse_size(text) for text in sizes} == sizes
+    assert [parse_size(text) for text in ("8", "", "GiB", "-1GiB", "8XB", 8, None, True)] == [None] * 8
 
 
 HYBRID = {

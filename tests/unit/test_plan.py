@@ -7,7 +7,7 @@ import os
 import re
 
 import pytest
-from builders import RUN, ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, nixl_mode, only, spec
+from builders import ENGINE, MODEL, ROUTER, RUN, UNIT, Fleet, mode, nixl_mode, only, spec
 
 TWO = {"gpus": 2}
 

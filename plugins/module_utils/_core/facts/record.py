@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
 """The group record: what the collection keeps of a group, the same file on every host of it. It holds no secret. It is read and checked
-at the one place where it enters."""
+at the one place where it enters; plan/record.py makes it. Hosts keep records, and need nothing of what makes them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from dataclasses import dataclass, field
 
 from ..base.checked import Checked, DamagedError
 from .tombstone import Place, Tombstone
-
-if t.TYPE_CHECKING:
-    # Hosts write records, and need nothing of what makes them.
-    from ..spec.spec import Group
-    from ..template.template import GroupTemplate
 
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
 SCHEMA = 2
@@ -87,119 +82,8 @@ def newest(found: t.Iterable[Record]) -> Record | None:
     return last
 
 
-def snapshot(
-    peers: t.Iterable[t.Mapping[str, t.Any]], starts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
-) -> list[dict[str, t.Any]]:
-    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of it
-    (semantics.md 3.6)."""
-    return [
-        {
-            "member": p["member"],
-            "role": p["role"],
-            "url": p["url"],
-            "ports": {n: dict(b) for n, b in p["ports"].items()},
-            **((starts or {}).get(p["member"]) or {}),
-        }
-        for p in peers
-    ]
-
-
-def of_plan(
-    plan: t.Mapping[str, t.Any],
-    group: Group,
-    template: GroupTemplate,
-    before: t.Mapping[str, t.Any],
-    identity: t.Mapping[str, t.Any],
-    still_there: t.Collection[tuple[str, str]] = (),
-) -> dict[str, t.Any]:
-    """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `identity` is
-    which formation it is of, and what of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and
-    are left where they are."""
-    router = plan["router"]["member"]
-    record: dict[str, t.Any] = {
-        "schema": SCHEMA,
-        "group": group.name,
-        **identity,
-        "mode": plan["mode"],
-        "runtime": plan["runtime"],
-        "proof": plan["proof"],
-        "generation": plan["generation"],
-        "serial": int(before.get("serial", 0)) + 1,
-        "revision": plan["revision"],
-        "spec": group.to_plain(),
-        "templates": template.masked(),
-        "desired": dict(plan["desired"]),
-        "members": [
-            {
-                "id": m["id"],
-                "role": m["role"],
-                "index": m["index"],
-                "host": m["parts"][0]["host"],
-                "revision": m["revision"],
-                "url": m["url"],
-                "port": m["parts"][0]["port"],
-                "ports": m["parts"][0]["ports"],
-                "gpus": m["parts"][0]["gpus"],
-            }
-            for m in plan["members"]
-        ],
-        "router": {
-            "policy": plan["router"]["policy"],
-            "dialect": plan["router"]["dialect"],
-            "url": router["url"] if router else None,
-            "peers": snapshot(plan["router"]["peers"]),
-        },
-        "choices": {**(before.get("choices") or {}), **template.choices},
-        "endpoint": {**plan["endpoint"], "registered": False},
-        "state": "partial",
-    }
-    known = {m["id"] for m in record["members"]}
-    record["members"] += [
-        m
-        for m in before.get("members", ())
-        if (m["id"] in plan["unknown"] or (m["host"], m["id"]) in still_there) and m["id"] not in known
-    ]
-    if plan["pending"]:
-        for key in ("revision", "spec", "templates", "choices"):
-            record[key] = before.get(key, record[key])
-    return record
-
-
-def of_removal(
-    name: str, before: t.Mapping[str, t.Any], graves: t.Sequence[Tombstone]
-) -> dict[str, t.Any]:
-    """What is left of a record when its group is removed while a tombstone stands: what may still run, and the numbers that the next
-    formation comes after. Without a tombstone nothing is kept, and this is never written."""
-    kept = {key: before[key] for key in ("formation", "supersedes", "formed", "adopted", "generation") if key in before}
-    return {
-        "schema": SCHEMA,
-        "group": name,
-        **kept,
-        "serial": int(before.get("serial", 0)) + 1,
-        "state": REMOVED,
-        "members": [],
-        "desired": {},
-        "endpoint": {"url": None, "registered": False},
-        "tombstones": [grave.to_plain() for grave in graves],
-    }
-
-
 def differs(after: t.Mapping[str, t.Any], before: t.Mapping[str, t.Any]) -> bool:
     """Whether two records say different things of the group."""
     return {k: v for k, v in after.items() if k not in _BOOKKEEPING} != {
         k: v for k, v in before.items() if k not in _BOOKKEEPING
     }
-
-
-def same_spec(record: t.Mapping[str, t.Any], group: Group) -> bool:
-    """Whether the applied spec is the same but for counts and placement: then only the recipe has changed."""
-    return _without_counts(record.get("spec") or {}) == _without_counts(group.to_plain())
-
-
-def _without_counts(spec: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    plain = dict(spec)
-    plain["roles"] = {
-        name: {k: v for k, v in role.items() if k not in ("replicas", "hosts")}
-        for name, role in (spec.get("roles") or {}).items()
-    }
-    return plain

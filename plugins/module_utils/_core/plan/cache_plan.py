@@ -15,8 +15,8 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..facts.observed import Member
 from ..spec.cache_service import ROLE
-from ..template.cache_template import build
 from . import diff
+from .cache_member import build
 from .cache_value import Action, Choice, Request, assemble, removal
 from .member import CONTAINERS, member_id, seat_of
 from .placement import Placer, Room, Seat, reserved_on

@@ -12,13 +12,12 @@ from ..facts.label import SCHEMA
 from ..facts.observed import Host
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
-from ..spec.cache_service import Instance, client_values
+from ..spec.cache_service import client_values
 from ..spec.spec import Group
 from ..template.template import CompiledRole, GroupTemplate, RoleTemplate
+from .cache_instances import Instance
+from .formations import Formation
 from .placement import Seat
-
-if t.TYPE_CHECKING:
-    from .formations import Formation
 
 CONTAINERS = ("docker",)
 VISIBLE_DEVICES = {

@@ -14,14 +14,15 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.finding import Findings
-from ..facts import record
 from ..facts.observed import Host, Member
+from ..facts.record import differs
 from ..facts.tombstone import Tombstone
 from ..recipes.engine import Engine
 from ..rules import checks_cache, checks_hardware
-from . import diff, formations, machines, reality
+from . import diff, formations, machines, reality, record
 from .choice import check_lost, check_reach, decide
 from .formations import Formation, formation_of
+from .peer_snapshot import snapshot
 from .preconditions import check_hosts, check_pasted
 from .rendering import peers_of, render_members
 from .router_step import router_step
@@ -180,7 +181,7 @@ def _assemble(
     if router["member"] is not None and (
         router["step"] == "replace" or not any(m.role == "router" for m in choice.keep)
     ):
-        router["member"]["parts"][0]["labels"] |= {"peers": record.snapshot(router["peers"], router["starts"])}
+        router["member"]["parts"][0]["labels"] |= {"peers": snapshot(router["peers"], router["starts"])}
     steps = steps_of(request, situation, choice, router, members, formation)
     address = router["member"]["url"] if router["member"] else None
     endpoint = {"url": group.external_url or address, "served_model_name": router["model"]}
@@ -221,7 +222,7 @@ def _assemble(
     still_there = {(m.host, m.id) for m in situation.members} - left
     plan["record"] = record.of_plan(plan, group, template, situation.record, identity, still_there)
     # Waiting for a member that comes up by itself is work, and changes nothing.
-    plan["changed"] = any(s["do"] != "wait" for s in steps) or record.differs(plan["record"], situation.record)
+    plan["changed"] = any(s["do"] != "wait" for s in steps) or differs(plan["record"], situation.record)
     plan["diff"] = diff.of_plan(plan, situation.record, template.masked())
     return plan
 

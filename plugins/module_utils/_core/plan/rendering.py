@@ -15,9 +15,9 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..facts.label import SCHEMA
 from ..facts.observed import Host
-from ..spec.cache_service import Instance, instance_for, instances
 from ..spec.spec import ENGINE_ROLES, ROLES
 from ..template.template import CompiledRole
+from .cache_instances import Instance, instance_for, instances
 from .formations import Formation
 from .member import build, cache_values, member_id, seat_of, url_of
 from .placement import Seat

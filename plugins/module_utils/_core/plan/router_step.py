@@ -9,11 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Findings
-from ..facts import record
 from ..facts.observed import Member
-from ..report.marks import forgot_peers
 from ..spec.spec import ENGINE_ROLES
-from .peer_snapshot import Change, compare, started
+from . import peer_snapshot
+from .peer_snapshot import Change, compare, forgot_peers, started
 from .rendering import peers_of
 from .situation import Choice, Request, Situation
 
@@ -283,5 +282,5 @@ def with_peers(
     argv = part["argv"][: len(part["argv"]) - tail]
     for one in router["peer_argv"]:
         argv = argv + (one["argv"] if one["member"] in names else [])
-    labels = {**part["labels"], "peers": record.snapshot(peers, {**router["starts"], **starts})}
+    labels = {**part["labels"], "peers": peer_snapshot.snapshot(peers, {**router["starts"], **starts})}
     return {**member, "parts": [{**part, "argv": argv, "labels": labels}]}

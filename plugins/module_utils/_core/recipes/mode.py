@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ..base import placeholders
 from ..base.errors import PdError
-from ..spec.kv_cache import ROLES as CACHE_ROLES
-from ..spec.kv_cache import Provider, providers_of
+from .provider import ROLES as CACHE_ROLES
+from .provider import Provider, providers_of
 
 MEMBERSHIPS = ("dynamic", "restart", "manual")
 WIDTHS = ("data_parallel_size", "tensor_parallel_size", "gpus", "world_size")

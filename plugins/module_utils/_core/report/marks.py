@@ -11,7 +11,7 @@ import typing as t
 
 from ..base.finding import Finding
 from ..facts.observed import Host, Member
-from ..plan.peer_snapshot import compare
+from ..plan.peer_snapshot import forgot_peers, stale_peers
 from ..plan.situation import EVERYWHERE, Reach, Situation
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.template import GroupTemplate
@@ -92,42 +92,6 @@ def _counts(group: Group | None, roles: t.Mapping[str, t.Mapping[str, int]], sta
             why = f"{role} runs {counts['desired']}, the inventory says {group.roles[role].replicas}"
             marks.append({"mark": "count_differs_from_inventory", "why": why})
     return marks
-
-
-def forgot_peers(situation: Situation) -> list[Mark]:
-    """A router that has its members from its API and was started again by its runtime knows none of them: it answers, and nobody is
-    served."""
-    router = next((m for m in situation.of_role("router", alive=True)), None)
-    if router is None or router.label.get("policy") != "dynamic" or router.live.get("registered") is None:
-        return []
-    have = {p["url"] for p in router.live["registered"]}
-    empty = []
-    for role in ENGINE_ROLES:
-        urls = {m.label.get("url") for m in situation.of_role(role, alive=True)}
-        if urls and not urls & have:
-            empty.append(role)
-    if not empty:
-        return []
-    restarts = int(router.live.get("restarts") or 0)
-    how = f"it was started again by its runtime ({restarts}x)" if restarts else "its registry was emptied"
-    why = f"{router.id} has no {' and no '.join(empty)} member in its registry: {how}. Deploy registers them again"
-    return [{"mark": "router_forgot_peers", "why": why}]
-
-
-def stale_peers(situation: Situation) -> list[Mark]:
-    """A router with its peers on its command line that has one which is gone, or is not the process that it knows."""
-    router = next((m for m in situation.of_role("router", alive=True)), None)
-    if router is None or router.label.get("policy") != "restart" or router.label.get("peers") is None:
-        return []
-    engines = {m.id: m for role in ENGINE_ROLES for m in situation.of_role(role, alive=True)}
-    peers = [
-        {"member": m.id, "role": m.role, "url": m.label.get("url"), "ports": m.label.get("ports") or {}}
-        for m in engines.values()
-    ]
-    change = compare(router.label["peers"], peers, engines, situation.unknown_urls)
-    if not change.broken:
-        return []
-    return [{"mark": "router_peers_stale", "why": f"{router.id} was started with other peers ({change})"}]
 
 
 def _pairing(findings: t.Sequence[Finding]) -> list[Mark]:

@@ -10,9 +10,8 @@ import time
 import typing as t
 
 from ..base.finding import Finding
-from ..facts import record
 from ..facts.observed import Host, Member
-from ..plan import diff, reality
+from ..plan import diff, peer_snapshot, reality, record
 from ..plan.situation import EVERYWHERE, Reach, Situation
 from ..spec.spec import ENGINE_ROLES, ROLES, Group
 from ..template.template import GroupTemplate
@@ -46,7 +45,7 @@ def of_group(
     pending = pending or bool(moved)
     lines += moved
     state, message = _state(roles, situation, registered, readiness)
-    if pending and state == "running" and marks.stale_peers(situation):
+    if pending and state == "running" and peer_snapshot.stale_peers(situation):
         state, message = (
             "partial",
             "its router has stale peers, and is replaced by the restart that applies what is pending",
@@ -107,7 +106,7 @@ def _state(
         for r in ROLES
         if roles[r]["ready"] < (1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]))
     )
-    forgot = marks.forgot_peers(situation)
+    forgot = peer_snapshot.forgot_peers(situation)
     if not short and registered and not forgot:
         return "running", ""
     if not short and forgot:

@@ -12,13 +12,13 @@ import typing as t
 
 from ..base.arguments import Arguments, read_integer
 from ..base.finding import Findings
+from ..base.sizes import told_size
 from ..base.version import below
 from ..model import kv_size
 from ..recipes.mode import Mode
 from ..spec.cache_service import ROLE as CACHE
 from ..spec.cache_service import split_address
 from ..spec.known import Known
-from ..spec.kv_cache import told_size
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.kv_cache_template import TOGGLE
 from ..template.kv_cache_use import Use

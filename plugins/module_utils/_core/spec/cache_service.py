@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Shared cache services: the entries of `pd_caches`, and the instances of them that run on hosts.
+"""Shared cache services: the entries of `pd_caches`.
 
 A service is deployed by the collection (`hosts`) or run by somebody else (`address`)."""
 
@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.reader import NAME, Reader
-from ..facts.observed import Host
+from ..base.sizes import UNITS, parse_size
 from ..recipes.cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
-from .kv_cache import UNITS, parse_size
 from .spec import MAX_PORT, PULL, RUNTIMES
 
 ROLE = "cache"
@@ -94,19 +93,6 @@ class CacheService:
             "runtime": self.runtime,
             "options": dict(self.options),
         }
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One process of a service: `host` is the inventory's name, None where the service is given by address. `address` and `port` are what
-    its clients use; `ports` are its bands."""
-
-    service: str
-    host: str | None
-    address: str
-    port: int
-    ports: t.Mapping[str, t.Mapping[str, int]] = field(default_factory=dict)
-    running: bool = True
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------------------------
@@ -376,7 +362,7 @@ def client_values(address: str, port: int) -> dict[str, t.Any]:
     return {"kv_cache.host": host, "kv_cache.port": port, "kv_cache.address": f"{host}:{port}"}
 
 
-# -- who uses it, and where it runs ----------------------------------------------------------------------------------------------------
+# -- who uses it -----------------------------------------------------------------------------------------------------------------------
 
 
 def services_named(spec: t.Any) -> list[str]:
@@ -402,38 +388,3 @@ def users_by_service(groups: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
 def users_of(name: str, groups: t.Mapping[str, t.Any]) -> list[str]:
     """The groups of pd_groups that name the service, in the group or in one of its roles."""
     return sorted(str(group) for group, spec in groups.items() if name in services_named(spec))
-
-
-def instances(
-    service: CacheService, hosts: t.Mapping[str, Host], planned: t.Sequence[t.Mapping[str, t.Any]] = ()
-) -> list[Instance]:
-    """The instances of a service, in a stable order: as the hosts report them, and as `planned`, plans made earlier in this check run,
-    would make them. The one of a service given by address counts as running."""
-    if service.address:
-        return [Instance(service.name, None, service.given_host, service.given_port)]
-    found: dict[str, Instance] = {}
-    for name, host in hosts.items():
-        for member in host.members:
-            if member.group == service.name and member.role == ROLE:
-                address = str(member.label.get("address") or host.address or "")
-                ports = member.label.get("ports") or {}
-                found[name] = Instance(service.name, name, address, int(member.label["port"]), ports, member.alive)
-    for plan in planned:
-        if plan.get("group") != service.name:
-            continue
-        for name, part in (plan.get("hosts") or {}).items():
-            if part.get("absent") and not part.get("present"):
-                found.pop(name, None)
-        for member_ in plan.get("members") or ():
-            part = member_["parts"][0]
-            address = str(part["labels"].get("address") or "")
-            found[part["host"]] = Instance(service.name, part["host"], address, part["port"], part["ports"], True)
-    return [found[name] for name in sorted(found)]
-
-
-def instance_for(service: CacheService, found: t.Sequence[Instance], host: str) -> Instance | None:
-    """The instance that a member on `host` starts with: of a service of scope host the one there if it runs, else the one that there is,
-    one that runs before one that does not. None: it has none (semantics.md 6.2)."""
-    if service.scope == "host" and not service.address:
-        return next((i for i in found if i.host == host and i.running), None)
-    return next((i for i in found if i.running), next(iter(found), None))

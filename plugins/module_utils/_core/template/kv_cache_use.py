@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 
 from ..base import placeholders
 from ..base.finding import Findings
+from ..base.sizes import told_size
 from ..recipes.mode import Mode
+from ..recipes.provider import ROLES, Provider, RoleRecipe, nearest, provider_of
 from ..spec.cache_service import CacheService
 from ..spec.known import Known
-from ..spec.kv_cache import ROLES, KvCache, Provider, RoleRecipe, nearest, provider_of, told_size
+from ..spec.kv_cache import KvCache
 from ..spec.spec import Group
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):(\d{1,5})")
