@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The engines, by backend name. A new engine is a new file here and one line below.
 
 Hosts read an engine's symptoms and need nothing else of it. Ansible ships them all that a package's `__init__` imports, inside functions

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What vLLM's NIXL connector compares at the first contact of two members, beyond what every pair must agree on: the factors of its
 compatibility hash and of its handshake (nixl/metadata.py, nixl/base_worker.py, version 14), and the variables that decide them.
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The order of names, as a person counts: h2 before h10. An inventory gives its hosts in the order of its files, AWX in none that stays,
 and the same spec and facts must give the same plan."""
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Placeholders: `${name}` in modes and specs, a closed list. (Double braces would be Jinja in the inventory.)
 
 A template is compiled once for a role and filled in for each member, since a plan may hold thousands of members."""

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The group record: what the collection keeps of a group, the same file on every host of it. It holds no secret. It is read and checked
 at the one place where it enters; plan/record.py makes it. Hosts keep records, and need nothing of what makes them."""
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The plan of one cache service: a value of the shape of a group's plan (design 4.3), so that the same modules carry it out.
 
 An instance that runs is never restarted by a deploy: a changed spec is pending until somebody asks for it. One that is down is started

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which machines the hosts of a plan are: an inventory name is no identity. One state folder under two names would be one host planned
 twice; one machine under two names with a folder each is allowed, and told."""
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The plan: spec and observed in, one value out. Check mode returns it, a run executes the same value; nothing later decides again.
 
 How it is made, one file a step: situation.py says what there is of the group, choice.py who stays, leaves and comes, formations.py of which

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A member that runs on an older configuration, as a plan shows it: what it was started with, not what the spec would make of it by now.
 
 Its label says how it is reached and stopped, the group's record what its role was rendered to. The spec may name another mode meanwhile,

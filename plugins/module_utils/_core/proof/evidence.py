@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Evidence: from what was measured of one request to whether its KV cache moved, and whether the answer is right.
 
 Other requests may run meanwhile. Counters only grow, and each prompt token is counted under exactly one source. So when all sources

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A kind of cache service: one recipe, read from a file of pd_modes/caches/ (or of caches/ in a user's own folder of modes).
 
 Everything that is special about a kind is a field here; no code knows a kind's name. The schema checks a file's shape; what is checked

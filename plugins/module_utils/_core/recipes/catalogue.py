@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The catalogue of modes as a user asks for it: which fit an engine and the GPUs of a fleet, which is preferred, and why not the others
 (semantics.md 1.2)."""
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A mode: one complete recipe, read from a file of pd_modes/ (or of a user's own folder). The schema checks its shape
 (pd_modes/schema.json); what is checked here is what a schema cannot say: that its placeholders and bands exist."""
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The providers of KV caches beside the transfer: what a mode's file says of each, which options it has, and what each role gets of it.
 
 A provider is data (`kv_cache_providers` of a mode); no code knows one's name. A cache lives inside the engine, or is a service."""

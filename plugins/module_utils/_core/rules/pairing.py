@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Pairing: what prefill and decode must agree on, factor by factor (semantics.md 2.4 to 2.6, with the deviations of design 5).
 
 A factor that differs is an error that names both values; one that cannot be told is `unverified`, with the factor's name. Never a guess."""

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The spec: one entry of `pd_groups`, read, checked for shape, and every inherited value filled in per role.
 
 Inheritance is per field: a field that a role leaves out takes the engine-level value, one that it writes replaces it whole, an empty

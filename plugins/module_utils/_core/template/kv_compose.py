@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Two connectors in one: the transfer between the roles and a cache, as the engine's MultiConnector takes them (semantics.md 6.1).
 
 The transfer comes first: loads are taken from the first child that has tokens, saves go to all."""

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Lines of a plan pasted back into a spec: whether what is written says what is derived, as far as the spec can tell.
 
 What only a host can fill in is compared by its form; the plan then looks whether a member really got it (preconditions.py)."""

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Readiness: from what is seen of a member at one moment, and what was seen before, to ready, loading or failed, and why.
 
 Ready means: its process lives, its health path says 200, and every port that it needs is listened on by itself. Failed means: it will
