@@ -1,4 +1,4 @@
-"""KV caches beside the transfer: what each mode, provider and role renders (semantics.md 6), and what a plan makes of it."""
+"""KV caches beside the transfer: what each mode, provider and role renders (docs/caches.md), and what a plan makes of it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from .store import Damaged
 
 
 class Live(t.TypedDict):
-    """A member as its host sees it. `state` is running, restarting, exited or missing (_core/observed.py)."""
+    """A member as its host sees it. `state` is running, restarting, exited or missing (_core/facts/observed.py)."""
 
     label: dict[str, t.Any]
     state: str

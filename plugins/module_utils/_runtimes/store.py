@@ -18,8 +18,8 @@ class Damaged(t.NamedTuple):
 
 
 class Store(t.Protocol):
-    """Labels and records are checked when they are read: what comes out of here has the shape that label.py and record.py say. `lock` is
-    held for every decision and every change."""
+    """Labels and records are checked when they are read: what comes out of here has the shape that _core/facts says. `lock` is held for
+    every decision and every change."""
 
     @property
     def root(self) -> str:

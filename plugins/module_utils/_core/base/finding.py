@@ -26,7 +26,7 @@ class Finding:
     factor: str | None = None
 
     def to_plain(self) -> dict[str, t.Any]:
-        """The finding of the contract (design: {severity, code, message, hint, roles, host}), plus the factor and the link."""
+        """The finding as results have it: what it is, and the link to its heading in docs/findings.md."""
         plain: dict[str, t.Any] = {
             "severity": self.severity,
             "code": self.code,

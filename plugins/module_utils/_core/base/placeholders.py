@@ -16,7 +16,7 @@ from .errors import PdError
 
 PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
-# What differs from host to host, and is masked in a revision (design: "host-derived values masked").
+# What differs from host to host, and is masked in a revision: members on any hosts are of one.
 OF_MEMBER = (
     "member.id",
     "member.index",

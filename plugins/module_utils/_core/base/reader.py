@@ -15,7 +15,7 @@ from .finding import Findings
 # What a plan of one group may hold: more is a slip of the finger.
 MAX_COUNT = 100_000
 RESOURCES = {"cpu": r"\d+(\.\d+)?", "memory": r"\d+(\.\d+)?\s*([KMGT]i?B?|B)?"}
-# Keys that mean something this product refuses: the reason is the answer (semantics.md 2.2).
+# Keys that mean something this product refuses: the reason is the answer.
 REFUSED = {
     "scaling_schedule": "scheduled scaling does not go with prefill/decode groups: a schedule would change one role's count while the other"
     " serves. Scale with the playbook inferops.pd.scale.",

@@ -133,7 +133,7 @@ class Host:
 
     @property
     def ucx_net_devices(self) -> str:
-        """RDMA devices with the interfaces: an interface name alone would keep UCX off RDMA, silently (design 5)."""
+        """RDMA devices with the interfaces: an interface name alone would keep UCX off RDMA, silently."""
         return ",".join([*self.kv_devices, *self.kv_names])
 
     @property

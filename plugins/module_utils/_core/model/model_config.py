@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a model's config.json tells about its KV cache (semantics.md 1.3, 2.6). A question that the file does not answer stays open."""
+"""What a model's config.json tells about its KV cache. A question that the file does not answer stays open."""
 
 from __future__ import annotations
 

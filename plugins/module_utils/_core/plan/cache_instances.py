@@ -54,7 +54,7 @@ def instances(
 
 def instance_for(service: CacheService, found: t.Sequence[Instance], host: str) -> Instance | None:
     """The instance that a member on `host` starts with: of a service of scope host the one there if it runs, else the one that there is,
-    one that runs before one that does not. None: it has none (semantics.md 6.2)."""
+    one that runs before one that does not. None: it has none, and the member starts without the cache."""
     if service.scope == "host" and not service.address:
         return next((i for i in found if i.host == host and i.running), None)
     return next((i for i in found if i.running), next(iter(found), None))

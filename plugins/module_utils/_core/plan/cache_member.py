@@ -21,7 +21,8 @@ LOOPBACK = "127.0.0.1"
 
 
 def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generation: int) -> dict[str, t.Any]:
-    """One member of the plan (design 4.3), of role cache. Raises PdError for a placeholder that has no value on this host."""
+    """One member of the plan, of role cache, in the shape that member.py gives those of a group. Raises PdError for a placeholder that has
+    no value on this host."""
     service, recipe = template.service, template.recipe
     name = f"{service.name}-{ROLE}-{index}"
     values = _host_values(template, name, index, host, seat)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of one cache service: a value of the shape of a group's plan (design 4.3), so that the same modules carry it out.
+"""The plan of one cache service: a value of the shape of a group's plan, so that the same modules carry it out.
 
 An instance that runs is never restarted by a deploy: a changed spec is pending until somebody asks for it. One that is down is started
 on the current spec, since nothing that it held is left."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The choice: who of a group stays, who leaves and why, who comes, and whether the spec waits for a restart (semantics.md 3.4, 3.7)."""
+"""The choice: who of a group stays, who leaves and why, who comes, and whether the spec waits for a restart."""
 
 from __future__ import annotations
 

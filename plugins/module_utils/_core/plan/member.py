@@ -78,7 +78,7 @@ def build(
     shared: t.Mapping[str, t.Any],
     cache: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
-    """One member of the plan (design 4.3). `shared` are values of the whole group and of the host's cache service; `cache` is what its
+    """One member of the plan. `shared` are values of the whole group and of the host's cache service; `cache` is what its
     label says of its KV cache. Raises PdError for a placeholder that has no value here."""
     role = compiled.template
     name = member_id(group.name, role.role, index)

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The peers that a router was started with, against those that there are (semantics.md 3.6): who is gone or moved, who was started again at
-the same address, who is new."""
+"""The peers that a router was started with, against those that there are: who is gone or moved, who was started again at the same
+address, who is new; and the marks of a router that has lost its peers, or has others."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Change:
 def snapshot(
     peers: t.Iterable[t.Mapping[str, t.Any]], starts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
 ) -> list[dict[str, t.Any]]:
-    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of it
-    (semantics.md 3.6)."""
+    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of
+    it."""
     return [
         {
             "member": p["member"],

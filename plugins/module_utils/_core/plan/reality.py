@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Same spec, another reality (design 5): a member that comes must be the same engine and have the same model as those of its generation
+"""Same spec, another reality: a member that comes must be the same engine and have the same model as those of its generation
 that run. Where a host has changed under an unchanged spec the group is pending: nothing of it is started beside the others."""
 
 from __future__ import annotations

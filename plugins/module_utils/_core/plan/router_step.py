@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the router does about its peers (semantics.md 3.6), and why."""
+"""What the router does about its peers, and why."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _dynamic(
 def _restart(
     base: dict[str, t.Any], kept: Member | None, situation: Situation, choice: Choice, findings: Findings
 ) -> dict[str, t.Any]:
-    """The table of semantics.md 3.6, row by row."""
+    """A router with its peers on its command line is replaced when they change, unless something says that it must wait."""
     peers: list[dict[str, t.Any]] = base["peers"]
     none: dict[str, t.Any] = {"step": "none"}
     replace: dict[str, t.Any] = {"step": "replace", "late": True}

@@ -22,8 +22,8 @@ _TEXTS = ("argv", "mounts", "devices")
 def as_started(
     member: Member, host: Host, seat: Seat, record: t.Mapping[str, t.Any], shared: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    """The member in the shape of design 4.3. `record` is the group's, `shared` are values of the whole group. What the record does not
-    say (it is of an older release) stays empty."""
+    """The member in the shape that member.py gives those of the spec. `record` is the group's, `shared` are values of the whole group. What
+    the record does not say (it is of an older release) stays empty."""
     label = member.label
     role = ((record.get("templates") or {}).get("roles") or {}).get(member.role) or {}
     values = {**shared, **values_of(member.id, member.index, host, seat)}

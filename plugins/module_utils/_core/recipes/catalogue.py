@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The catalogue of modes as a user asks for it: which fit an engine and the GPUs of a fleet, which is preferred, and why not the others
-(semantics.md 1.2)."""
+"""The catalogue of modes as a user asks for it: which fit an engine and the GPUs of a fleet, which is preferred, and why not the others."""
 
 from __future__ import annotations
 

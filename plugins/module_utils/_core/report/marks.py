@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The marks of a group: what is to be known beside its state (semantics.md 2.5, 2.7, 3.1; design 5). Each is a stable word with its
-reason."""
+"""The marks of a group: what is to be known beside its state. Each is a stable word (docs/playbooks.md has them) with
+its reason."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _pairing(findings: t.Sequence[Finding]) -> list[Mark]:
 
 
 def _misplaced(template: GroupTemplate | None, engines: t.Sequence[Member]) -> list[Mark]:
-    """The rule of tensor parallelism on the GPUs that members really got, where their width comes from these (2.5). A breach is no stop."""
+    """The rule of tensor parallelism on the GPUs that members really got, where their width comes from these. A breach is no stop."""
     rule = template.mode.pairing.get("tensor_parallel", "any") if template else "any"
     if template is None or rule == "any" or all(template.roles[r].sizes.written for r in ENGINE_ROLES):
         return []

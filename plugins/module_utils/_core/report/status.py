@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state of a group: what it is, how many of each role are ready, and the marks beside it (semantics.md 2.7, 3.1)."""
+"""The state of a group: what it is, how many of each role are ready, and the marks beside it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
 def _state(
     roles: t.Mapping[str, t.Mapping[str, int]], situation: Situation, registered: bool, readiness: str
 ) -> tuple[str, str]:
-    """The state and its reason, in the order of semantics.md 3.1."""
+    """The state and its reason: the first that fits."""
     short = sorted(
         r
         for r in ROLES

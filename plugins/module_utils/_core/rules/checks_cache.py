@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules of a KV cache beside the transfer: versions, sizes, hashes and pages, and what a group shares with others (semantics.md 6)."""
+"""Rules of a KV cache beside the transfer: versions, sizes, hashes and pages, and what a group shares with others (docs/caches.md)."""
 
 from __future__ import annotations
 

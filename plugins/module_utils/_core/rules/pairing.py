@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pairing: what prefill and decode must agree on, factor by factor (semantics.md 2.4 to 2.6, with the deviations of design 5).
+"""Pairing: what prefill and decode must agree on, factor by factor (docs/findings.md, pairing-*).
 
 A factor that differs is an error that names both values; one that cannot be told is `unverified`, with the factor's name. Never a guess."""
 
@@ -242,7 +242,7 @@ def _shape(prefill: Side, decode: Side, findings: Findings) -> None:
 
 
 def _same_engine(group: Group, mode: Mode, findings: Findings) -> None:
-    """Versions and images of the two sides: an error where the handshake covers the version, a warning elsewhere (design 5)."""
+    """Versions and images of the two sides: an error where the handshake covers the version, a warning elsewhere."""
     prefill, decode = group.engine_roles
     for what, one, two in (("image", prefill.image, decode.image), ("version", prefill.version, decode.version)):
         if one == two or (what == "version" and None in (one, two)):

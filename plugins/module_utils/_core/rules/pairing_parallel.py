@@ -12,7 +12,7 @@ from ..recipes.mode import Mode
 from ..spec.spec import ENGINE_ROLES
 from .pairing_side import Side
 
-# From this version on, the engine itself decides on the hybrid KV cache manager under a connector (semantics.md 2.6).
+# From this version on, the engine itself decides on the hybrid KV cache manager under a connector.
 MODERN = "0.27.1"
 
 

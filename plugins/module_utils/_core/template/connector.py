@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which connector a mode takes, where it has more than one for different KV layouts (semantics.md 1.3).
+"""Which connector a mode takes, where it has more than one for different KV layouts (docs/modes.md).
 
 The choice follows from the model's config.json, never from a name, and is kept in the group's record: a file that becomes readable later
 must not split a pair. It is made anew when the model's inputs change."""

@@ -31,7 +31,7 @@ def uses_of(
     findings: Findings,
 ) -> tuple[dict[str, Use], dict[str, tuple[str, ...]]]:
     """The cache of each role, and the connectors that may be derived for each. A service stands down where the user's own connector takes
-    over (semantics.md 6.3). `values` and `gpus` are each role's."""
+    over. `values` and `gpus` are each role's."""
     uses = resolve(group, mode, known, findings)
     connectors = {
         name: _connectors(group.roles[name], mode, uses.get(name), values[name], gpus[name]) for name in ENGINE_ROLES

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two connectors in one: the transfer between the roles and a cache, as the engine's MultiConnector takes them (semantics.md 6.1).
+"""Two connectors in one: the transfer between the roles and a cache, as the engine's MultiConnector takes them (docs/caches.md).
 
 The transfer comes first: loads are taken from the first child that has tokens, saves go to all."""
 
@@ -15,7 +15,7 @@ from ..base.finding import Findings
 
 MULTI = "MultiConnector"
 OUTER_ROLE = {"prefill": "kv_producer", "decode": "kv_consumer"}
-# The scheduler reads it at the top alone (semantics.md 8.4).
+# vLLM's scheduler reads it at the top alone.
 LIFTED = "kv_load_failure_policy"
 # A string of JSON as it stands, or a placeholder outside of one.
 _BARE = re.compile(r'"(?:[^"\\]|\\.)*"|\$\{([^}]*)\}')

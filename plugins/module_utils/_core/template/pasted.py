@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Lines of a plan pasted back into a spec: whether what is written says what is derived, as far as the spec can tell.
 
-What only a host can fill in is compared by its form; the plan then looks whether a member really got it (preconditions.py)."""
+What only a host can fill in is compared by its form; the plan then looks whether a member really got it (plan/preconditions.py)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Role templates: what every member of a role has in common, rendered from the spec and the mode, with the placeholders that only a
-host can fill left in. The revision is a digest of these; a member is one of them filled in (member.py)."""
+host can fill left in. The revision is a digest of these; a member is one of them filled in (plan/member.py)."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ PORT_GRACE = 5.0
 # vLLM's /health says 503 only when its engine process has died. Other engines say so while they load.
 DEAD_AFTER = {"vLLM": 8.0}
 DEAD_AFTER_READY = 3.0
-# A member that its runtime starts again and again without it ever having served is not waited for to the limit (semantics.md 3.7); one that
-# ended over its own configuration not once more.
+# A member that its runtime starts again and again without it ever having served is not waited for to the limit; one that ended over its own
+# configuration not once more.
 LOOP_RESTARTS = 3
 LOOP_SECONDS = 300.0
 _CONFIGURATION = re.compile(
