@@ -18,15 +18,13 @@ from dataclasses import dataclass
 import memory
 import yaml
 
-from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core import (
-    observed,
-    plan,
-    status,
-    validate,
-)
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Finding, Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
+from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unit")
@@ -80,7 +78,7 @@ def _put(mapping: dict[str, t.Any], key: str, value: t.Any) -> None:
 
 
 def catalogue(*more: Mode) -> validate.Catalogue:
-    return validate.Catalogue({**load_modes(), **{mode.name: mode for mode in more}}, _engines.by_backend)
+    return validate.Catalogue({**load_modes(), **{mode.name: mode for mode in more}}, registry.by_backend)
 
 
 @functools.lru_cache(maxsize=1)

@@ -15,10 +15,12 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.inferops.pd.plugins.action.members import slice_of
-from ansible_collections.inferops.pd.plugins.module_utils._core import label as labels
-from ansible_collections.inferops.pd.plugins.module_utils._core import observed, peer_snapshot, router_step, verdict
-from ansible_collections.inferops.pd.plugins.module_utils._core import record as records
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work, World
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 

@@ -15,10 +15,10 @@ import typing as t
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
-from ..module_utils._core import peer_snapshot, router_step
-from ..module_utils._core.cache_service import ROLE
-from ..module_utils._core.spec import secrets_of
-from ..module_utils._core.steps import part_ports
+from ..module_utils._core.plan import peer_snapshot, router_step
+from ..module_utils._core.plan.steps import part_ports
+from ..module_utils._core.spec.cache_service import ROLE
+from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction

@@ -182,7 +182,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._host.members import PHASES, Order, Work
 from ..module_utils._runtimes import NAMES, runtime, used
 from ..module_utils._runtimes.state import State

@@ -14,10 +14,11 @@ import pytest
 from builders import RUN, Fleet, Made, only, spec
 
 from ansible_collections.inferops.pd.plugins.action.members import slice_of
-from ansible_collections.inferops.pd.plugins.module_utils._core import formations, label, observed, record
-from ansible_collections.inferops.pd.plugins.module_utils._core.checked import DamagedError
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
-from ansible_collections.inferops.pd.plugins.module_utils._core.situation import Choice
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label, observed, record
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import formations
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Choice
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 ONE = {"gpus": 2}

@@ -10,9 +10,13 @@ import copy
 import pytest
 from builders import MODEL, RUN, Fleet, codes, only, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import plan as core_plan
-from ansible_collections.inferops.pd.plugins.module_utils._core import preflight, preflight_between, preflight_tour
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan as core_plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import (
+    preflight,
+    preflight_between,
+    preflight_tour,
+)
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 GIB = 2**30

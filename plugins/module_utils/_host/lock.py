@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The lock of a group, on every host that a run rests on: two runs never change one group at a time. It is a nonce of the run: names and
 pids are for people, and may be another's."""
 

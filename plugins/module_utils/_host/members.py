@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Carrying out one phase of a plan on one host: its own slice, all of its members in one call."""
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .._core import observed, record
-from .._core.checked import DamagedError
-from .._core.errors import PdError
-from .._core.label import SCHEMA
+from .._core.base.checked import DamagedError
+from .._core.base.errors import PdError
+from .._core.facts import observed, record
+from .._core.facts.label import SCHEMA
 from .._probes import ports
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Live, Prepares, Runtime

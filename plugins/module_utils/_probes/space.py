@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Room on the disks of this host, and who is on its GPUs.
 
 Who is on GPUs is what the drivers' tools say: NVIDIA's and Ascend's. AMD's (rocm-smi --showpids, amd-smi process) name processes in forms
