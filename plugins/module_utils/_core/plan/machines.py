@@ -9,7 +9,8 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Findings
-from ..facts.observed import Host
+from ..facts.observed import Elsewhere, Host
+from ..facts.record import Record
 
 
 def check(hosts: t.Mapping[str, Host], findings: Findings) -> None:
@@ -18,19 +19,28 @@ def check(hosts: t.Mapping[str, Host], findings: Findings) -> None:
     _check_clones(hosts, findings)
 
 
-def check_group(group: str, hosts: t.Mapping[str, Host], findings: Findings) -> None:
-    """A member of the group in a state folder that is no host's of the inventory: of this host or of a former pd_state_dir."""
+def check_group(group: str, hosts: t.Mapping[str, Host], noted: Record | None, findings: Findings) -> None:
+    """Members of the group's name in a state folder that is no host's of the inventory. Where the record has them at these ports they are
+    the group's own, under a former pd_state_dir. Of others nobody can tell whose they are: another inventory may have a group of that name.
+    Their ports and GPUs are taken, and no router of this group gets to know them."""
     known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()}
+    places = {(place.host, place.id): place.ports for place in noted.members} if noted else {}
     for host in hosts.values():
-        others = [one for one in host.elsewhere if one.group == group and (host.machine, one.state_dir) not in known]
-        if others:
+        by_folder: dict[str, list[Elsewhere]] = {}
+        for one in host.elsewhere:
+            if one.group == group and (host.machine, one.state_dir) not in known:
+                by_folder.setdefault(one.state_dir, []).append(one)
+        for place, others in sorted(by_folder.items()):
+            own = any(places.get((host.name, one.member), set()) & set(one.ports) for one in others)
+            say = findings.error if own else findings.warning
             names = ", ".join(sorted(one.member for one in others))
-            findings.error(
+            whose = group if own else f"a group {group}"
+            say(
                 "other-state-folder",
-                f"{host.name} runs {names} of {group} under another state folder, {others[0].state_dir}; the inventory says"
-                f" {host.state.get('dir')}: they would neither be seen nor stopped.",
-                f"Set pd_state_dir of {host.name} to {others[0].state_dir}, or run as the user who deployed;"
-                " to move, remove the group first.",
+                f"{host.name} runs {names} of {whose} under another state folder, {place}; the inventory says"
+                f" {host.state.get('dir')}: they are neither seen as members of this group nor stopped.",
+                ("" if own else "Is it this very group? ")
+                + f"Set pd_state_dir of {host.name} to {place}, or run as the user who deployed; to move, remove the group first.",
                 [],
                 host.name,
             )

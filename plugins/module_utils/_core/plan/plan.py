@@ -34,7 +34,7 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
     situation = Situation.of(request.group.name, request.hosts, request.silent, request.gone)
     machines.check(request.hosts, findings)
-    machines.check_group(request.group.name, request.hosts, findings)
+    machines.check_group(request.group.name, request.hosts, situation.noted, findings)
     check_lost(request.lost, {*request.hosts, *situation.renamed}, findings)
     check_reach(request.action, situation, request.silent, findings, request.reach)
     formations.say_strays(situation, findings)
@@ -71,7 +71,7 @@ def removal(request: Removal, findings: Findings) -> dict[str, t.Any]:
     name, hosts = request.name, request.hosts
     situation = Situation.of(name, hosts, request.silent, {*request.lost, *request.away})
     machines.check(hosts, findings)
-    machines.check_group(name, hosts, findings)
+    machines.check_group(name, hosts, situation.noted, findings)
     check_lost(request.lost, {*hosts, *situation.renamed}, findings)
     check_reach("remove", situation, request.silent, findings, request.reach)
     formations.say_strays(situation, findings)
