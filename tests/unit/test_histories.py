@@ -410,17 +410,29 @@ class Histories(RuleBasedStateMachine):
         unread: bool = False,
         **more: t.Any,
     ) -> None:
-        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`; at the
-        write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers while it plans."""
-        mute = [m for _h, m in self._running() if unread and m.get("registered") is not None]
-        registries = [m.pop("registered") for m in mute]
-        for member in mute:
+        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`;
+        at the write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers while it
+        plans."""
+        mute = [(m, m["registered"]) for _h, m in self._running() if unread and m.get("registered") is not None]
+        for member, _registry in mute:
             member["registered"] = None
         made = self._plan(group, action, **more)
-        for member, registry in zip(mute, registries):
+        for member, registry in mute:
             member["registered"] = registry
-        if made is None:
-            return
+        if made is not None:
+            self._carry_out(made, group, action, at, then, fall_at, at_write, {"undo": undo, "never_ready": never})
+
+    def _carry_out(
+        self,
+        made: Made,
+        group: str,
+        action: str,
+        at: str | None,
+        then: t.Callable[[], None],
+        fall_at: int | None,
+        at_write: int | None,
+        how: dict[str, t.Any],
+    ) -> None:
         writes, left = 0, [at]
 
         def before_write() -> None:
@@ -449,8 +461,7 @@ class Histories(RuleBasedStateMachine):
             before_write=before_write,
             before_phase=before_phase,
             now=lambda: self.clock,
-            undo=undo,
-            never_ready=never,
+            **how,
         )
         try:
             memory.carry_out(made.plan, hosts)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Formations: which one a plan is of, what of earlier ones may still run on hosts that are lost, and that nothing of two serves together."""
+"""Formations: which one a plan is of, what of earlier ones may still run on hosts that are lost, and that nothing of two serves
+together."""
 
 from __future__ import annotations
 

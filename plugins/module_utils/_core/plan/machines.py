@@ -29,7 +29,8 @@ def check_group(group: str, hosts: t.Mapping[str, Host], findings: Findings) -> 
                 "other-state-folder",
                 f"{host.name} runs {names} of {group} under another state folder, {others[0].state_dir}; the inventory says"
                 f" {host.state.get('dir')}: they would neither be seen nor stopped.",
-                f"Set pd_state_dir of {host.name} to {others[0].state_dir}, or run as the user who deployed; to move, remove the group first.",
+                f"Set pd_state_dir of {host.name} to {others[0].state_dir}, or run as the user who deployed; to move it, remove the group"
+                " first.",
                 [],
                 host.name,
             )

@@ -149,8 +149,8 @@ class Situation:
         gone: t.Collection[str],
         formations: bool = True,
     ) -> Situation:
-        """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need nothing
-        of each other."""
+        """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need
+        nothing of each other."""
         found = [h.records[name] for h in hosts.values() if name in h.records]
         noted = newest(found)
         renamed = _renamed(noted, hosts, silent)
