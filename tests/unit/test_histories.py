@@ -10,7 +10,6 @@ changes nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults`
 
 from __future__ import annotations
 
-import contextlib
 import os
 import typing as t
 
@@ -398,17 +397,6 @@ class Histories(RuleBasedStateMachine):
             self.fleet.silent = silent
         return made if not made.errors or alias else None
 
-    @contextlib.contextmanager
-    def _unread(self) -> t.Iterator[None]:
-        """No router's registry answers meanwhile."""
-        mute = [m for _h, m in self._running() if m.get("registered") is not None]
-        registries = [m["registered"] for m in mute]
-        for member in mute:
-            member["registered"] = None
-        yield
-        for member, registry in zip(mute, registries):
-            member["registered"] = registry
-
     def _run(
         self,
         group: str,
@@ -422,12 +410,29 @@ class Histories(RuleBasedStateMachine):
         unread: bool = False,
         **more: t.Any,
     ) -> None:
-        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`; at
-        the write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers meanwhile."""
-        with self._unread() if unread else contextlib.nullcontext():
-            made = self._plan(group, action, **more)
-        if made is None:
-            return
+        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`;
+        at the write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers while it
+        plans."""
+        mute = [(m, m["registered"]) for _h, m in self._running() if unread and m.get("registered") is not None]
+        for member, _registry in mute:
+            member["registered"] = None
+        made = self._plan(group, action, **more)
+        for member, registry in mute:
+            member["registered"] = registry
+        if made is not None:
+            self._carry_out(made, group, action, at, then, fall_at, at_write, {"undo": undo, "never_ready": never})
+
+    def _carry_out(
+        self,
+        made: Made,
+        group: str,
+        action: str,
+        at: str | None,
+        then: t.Callable[[], None],
+        fall_at: int | None,
+        at_write: int | None,
+        how: dict[str, t.Any],
+    ) -> None:
         writes, left = 0, [at]
 
         def before_write() -> None:
@@ -456,8 +461,7 @@ class Histories(RuleBasedStateMachine):
             before_write=before_write,
             before_phase=before_phase,
             now=lambda: self.clock,
-            undo=undo,
-            never_ready=never,
+            **how,
         )
         try:
             memory.carry_out(made.plan, hosts)

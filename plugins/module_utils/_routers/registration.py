@@ -19,8 +19,8 @@ _DEFAULTS: dict[str, t.Any] = {
 def register(
     asked: t.Mapping[str, t.Any], check: bool, may_change: t.Callable[[], None] = lambda: None
 ) -> dict[str, t.Any]:
-    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised. `may_change`
-    is asked before each change, and raises when it may not be made any more."""
+    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised.
+    `may_change` is asked before each change, and raises when it may not be made any more."""
     given = {**_DEFAULTS, **asked}
     fields = ("url", "model", "peers", "remove", "spare", "only_remove", "exclusive", "manage", "settle")
     wanted = Wanted(**{name: given[name] for name in fields})

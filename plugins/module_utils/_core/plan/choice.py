@@ -104,8 +104,8 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
 
 
 def _form_anew(situation: Situation, choice: Choice) -> None:
-    """Of a group of which nothing runs, all that is down goes before anything starts, as in a restart: what somebody starts by hand, or on
-    a host that drops out of this run, would be of the last formation, at addresses of the next."""
+    """Of a group of which nothing runs, all that is down goes before anything starts, as in a restart: what somebody starts by hand, or
+    on a host that drops out of this run, would be of the last formation, at addresses of the next."""
     if choice.keep or situation.unknown:
         return
     again = {m.id: (m.role, m.index) for m in choice.replace}
