@@ -224,3 +224,25 @@ def test_a_restart_that_cannot_stop_all_says_so_and_what_to_run() -> None:
     verdict = reach(leaving(), told, "stop")
     assert "The group is down: its router was stopped first." in verdict.msg
     assert "run the same playbook again with -e pd_group=g" in verdict.msg
+
+
+def grown(**changes: t.Any) -> t.Any:
+    """The verdict on a growth by prefill-1 that failed, where all are wanted."""
+    made = plan(readiness="all", action="scale", router={"member": {"id": "router-0"}, "early": None}, **changes)
+    made["hosts"]["h2"]["create"] = ["prefill-1"]
+    seen = {"h1": ["prefill-0"], "h2": [], "h3": ["decode-0"]}
+    results = {
+        host: [STARTED, {"members": {name: {"state": "ready"} for name in names}}] for host, names in seen.items()
+    }
+    results["h2"] = [
+        STARTED,
+        {"members": {"prefill-1": {"state": "failed", "why": "it ended"}}, "not_ready": ["prefill-1"]},
+    ]
+    return reach(made, results, "start")
+
+
+def test_a_growth_that_is_undone_leaves_the_endpoint_as_it_was():
+    found = grown()
+    assert not found.good
+    assert found.registered == "undone"
+    assert grown(unknown=["decode-9"]).registered == "no"
