@@ -151,8 +151,8 @@ def _registration(plan: Result, verdict: Verdict) -> str:
 
 
 def _serves_without(plan: Result, verdict: Verdict) -> bool:
-    """Whether only what this run has started is not as wanted, and the router is the one of before: once that is stopped again (pd_on_failure:
-    stop), what served goes on as it did."""
+    """Whether only what this run has started is not as wanted, and the router is the one of before: once that is stopped again
+    (pd_on_failure: stop), what served goes on as it did."""
     fresh = {name for here in plan["hosts"].values() for name in here.get("create") or ()}
     router = plan.get("router") or {}
     same = router.get("member") and router["member"]["id"] not in fresh and router.get("early") is None
