@@ -10,24 +10,23 @@ A test says what is special about its case and nothing else:
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
+import json
 import os
 import typing as t
 from dataclasses import dataclass
 
+import memory
 import yaml
 
-import memory
-
-from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core import (
-    observed,
-    plan,
-    status,
-    validate,
-)
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Finding, Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
+from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unit")
@@ -81,7 +80,7 @@ def _put(mapping: dict[str, t.Any], key: str, value: t.Any) -> None:
 
 
 def catalogue(*more: Mode) -> validate.Catalogue:
-    return validate.Catalogue({**load_modes(), **{mode.name: mode for mode in more}}, _engines.by_backend)
+    return validate.Catalogue({**load_modes(), **{mode.name: mode for mode in more}}, registry.by_backend)
 
 
 @functools.lru_cache(maxsize=1)
@@ -210,6 +209,9 @@ class Made:
         return {name: (p["host"], p["port"], p["ports"], p["gpus"]) for name, p in parts.items()}
 
 
+_JUDGED: dict[tuple[str, str], validate.Verdict] = {}
+
+
 class Fleet:
     """Hosts by name, with their facts. `apply` does in memory what a run does to them, so that the next plan sees it."""
 
@@ -238,7 +240,7 @@ class Fleet:
     def plan(self, raw: t.Any, action: t.Any = "deploy", name: str | None = None, **more: t.Any) -> Made:
         if action == "remove":
             return self.removal(name, **more)
-        verdict = judge(raw, *self.modes, name=name or self.name)
+        verdict = self._judged(raw, name or self.name)
         assert verdict.group is not None, verdict.findings.to_plain()
         assert verdict.template is not None, verdict.findings.to_plain()
         patterns = more.pop("patterns", None) or {
@@ -254,6 +256,17 @@ class Fleet:
         run = more.pop("run", None) or self.run()
         request = plan.Request(verdict.group, verdict.template, hosts, patterns, action, run, silent=silent, **more)
         return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
+
+    def _judged(self, raw: t.Any, name: str) -> validate.Verdict:
+        """The verdict on a spec, made once for each: histories plan the same few thousands of times."""
+        key = (name, json.dumps(raw, sort_keys=True, default=str))
+        if self.modes or key not in _JUDGED:
+            made = judge(raw, *self.modes, name=name)
+            if self.modes:
+                return made
+            _JUDGED[key] = made
+        known = _JUDGED[key]
+        return dataclasses.replace(known, findings=Findings(list(known.findings.items)))
 
     def removal(
         self, name: str | None = None, lost: t.Sequence[str] = (), away: t.Sequence[str] = (), **more: t.Any

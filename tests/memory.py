@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts in memory under the real code that changes hosts: a store and a runtime over the facts of a host, and the order of a run's phases.
 
-What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds` what
-is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
+What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds`
+what is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.inferops.pd.plugins.action.members import slice_of
-from ansible_collections.inferops.pd.plugins.module_utils._core import label as labels
-from ansible_collections.inferops.pd.plugins.module_utils._core import observed, peer_snapshot, router_step, verdict
-from ansible_collections.inferops.pd.plugins.module_utils._core import record as records
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work, World
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 
@@ -167,6 +169,8 @@ class Hosts:
     never_ready: t.Collection[str] = ()
     before_write: t.Callable[[], None] = lambda: None
     now: t.Callable[[], float] = lambda: 1000.0
+    # Whether a run that failed takes back what it made (pd_on_failure: stop).
+    undo: bool = False
     # Asked before each phase of a run.
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
@@ -180,6 +184,8 @@ class Hosts:
         if phase == "router":
             router_step.at_phase(plan, part, order["ready"], order.pop("starts"), order.pop("early"), False)
         order.pop("ready", None)
+        if undo is not None and "lift" in order:
+            order["lift"] = False
         store = FactsStore(self.facts[host], self.before_write)
         holder = {"run": plan["run"], "who": f"run {plan['run']}", "ttl": 300, "dead": plan.get("dead_locks", ())}
         wanted = plan["runtime"] or RUNTIMES[0]
@@ -188,7 +194,9 @@ class Hosts:
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
 
-    def phase(self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any) -> Results:
+    def phase(
+        self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any
+    ) -> Results:
         """A phase on its hosts, in the order of their names: each host's result, as its module tells it."""
         self.before_phase(phase)
         results: Results = {}
@@ -228,11 +236,8 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         if plan["action"] == "remove":
             forgot = hosts.phase(plan, "forget", lift=_clean(plan, None))
             return all(r.get("ok") for said in forgot.values() for r in said)
-    elif not _leave(plan, hosts):
+    elif not _leave(plan, hosts) or not _stop(plan, hosts):
         return False
-    elif any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
-        if not _verdict(hosts, plan, "stop", hosts.phase(plan, "stop")):
-            return False
     return _form(plan, hosts)
 
 
@@ -262,6 +267,12 @@ def _leave(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     return True
 
 
+def _stop(plan: dict[str, t.Any], hosts: Hosts) -> bool:
+    if not any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
+        return True
+    return _verdict(hosts, plan, "stop", hosts.phase(plan, "stop"))
+
+
 def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     """Engines, the wait, the router, and the record."""
     started = hosts.phase(plan, "start")
@@ -278,6 +289,10 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
             result = good
     registered = True if good and router is not None else (None if said.registered == "keep" else False)
     state = "running" if registered else "partial"
+    undo = None
+    if hosts.undo and not said.good:
+        undo = {name for told in started.values() for r in told for name in r.get("created") or ()}
+        hosts.phase(plan, "stop", undo=undo)
     refused = {h for h, told in started.items() if any(r.get("failed") and not r.get("failed_members") for r in told)}
     hosts.phase(
         plan,
@@ -285,7 +300,8 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         [h for h in plan["hosts"] if h not in refused],
         registered=registered,
         state=state,
-        lift=_clean(plan, result),
+        undo=undo,
+        lift=not refused and _clean(plan, result),
     )
     if not good:
         hosts.said.append(said.msg)
@@ -305,7 +321,12 @@ def _wait(plan: dict[str, t.Any], hosts: Hosts) -> Results:
             continue
         store = FactsStore(hosts.facts[host])
         entry = store.entry(plan["group"], member["id"])
-        up = entry is not None and entry["state"] == "running" and entry.get("ready") and member["id"] not in hosts.never_ready
+        up = (
+            entry is not None
+            and entry["state"] == "running"
+            and entry.get("ready")
+            and member["id"] not in hosts.never_ready
+        )
         seen = {"state": "ready" if up else "loading", "why": "", "outcome": "ready" if up else "late"}
         seen["formation"] = (entry or {}).get("formation")
         found.setdefault(host, [{"members": {}, "not_ready": {}}])[0]["members"][member["id"]] = seen
@@ -357,7 +378,9 @@ def _clean(plan: dict[str, t.Any], router_done: bool | None) -> bool:
     if not router_done:
         return False
     host = router["member"]["parts"][0]["host"]
-    created = router["member"]["id"] in plan["hosts"][host]["create"] and (router["policy"] != "restart" or router["late"])
+    created = router["member"]["id"] in plan["hosts"][host]["create"] and (
+        router["policy"] != "restart" or router["late"]
+    )
     return created or router["policy"] == "dynamic"
 
 

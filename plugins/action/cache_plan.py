@@ -9,13 +9,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core import cache_plan as core
-from ..module_utils._core import plan as group_plan
-from ..module_utils._core.cache_service import ROLE, parse, users_of
-from ..module_utils._core.cache_template import render
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.observed import Host, Member
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.facts.observed import Host, Member
+from ..module_utils._core.plan import cache_plan as core
+from ..module_utils._core.plan import plan as group_plan
+from ..module_utils._core.spec.cache_service import ROLE, parse, users_of
+from ..module_utils._core.template.cache_template import render
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import names_list, to_plain

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 from ..plugin_utils import _fence
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain

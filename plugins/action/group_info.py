@@ -9,12 +9,12 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core import cache_status, status
-from ..module_utils._core.cache_service import parse, users_of
-from ..module_utils._core.cache_template import render
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings
-from ..module_utils._core.variables import misspelt
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.report import cache_status, status
+from ..module_utils._core.spec.cache_service import parse, users_of
+from ..module_utils._core.spec.variables import misspelt
+from ..module_utils._core.template.cache_template import render
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, known_of
 from ..plugin_utils._batch import check_batch

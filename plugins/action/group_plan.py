@@ -9,13 +9,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core import cache_status
-from ..module_utils._core import plan as core_plan
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.observed import Host
-from ..module_utils._core.spec import ENGINE_ROLES
-from ..module_utils._core.validate import Verdict
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.facts.observed import Host
+from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.report import cache_status
+from ..module_utils._core.rules.validate import Verdict
+from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction, known_of, refuse
 from ..plugin_utils._batch import check_batch

@@ -11,9 +11,9 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.release import __version__
 
-from ..module_utils._core import plan as core_plan
-from ..module_utils._core import preflight, preflight_between, preflight_tour
-from ..module_utils._core.finding import Findings, as_text
+from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.preflight import preflight, preflight_between, preflight_tour
 from ..plugin_utils._action import known_of, refuse
 from .group_plan import ActionModule as PlanAction
 

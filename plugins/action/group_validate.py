@@ -9,12 +9,12 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import as_text
-from ..module_utils._core.known import Known
-from ..module_utils._core.member import CONTAINERS
-from ..module_utils._core.validate import Verdict
-from ..module_utils._core.variables import misspelt
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import as_text
+from ..module_utils._core.plan.member import CONTAINERS
+from ..module_utils._core.rules.validate import Verdict
+from ..module_utils._core.spec.known import Known
+from ..module_utils._core.spec.variables import misspelt
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._batch import check_batch

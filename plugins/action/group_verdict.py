@@ -9,9 +9,9 @@ import typing as t
 
 from ansible.release import __version__
 
-from ..module_utils._core import cache_verdict
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.verdict import PHASES, reach
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.report import cache_verdict
+from ..module_utils._core.report.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 

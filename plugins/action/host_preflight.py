@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..module_utils._core import preflight_tour
+from ..module_utils._core.preflight import preflight_tour
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 

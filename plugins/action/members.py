@@ -15,9 +15,10 @@ import typing as t
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
-from ..module_utils._core import peer_snapshot, router_step
-from ..module_utils._core.cache_service import ROLE
-from ..module_utils._core.spec import secrets_of
+from ..module_utils._core.plan import peer_snapshot, router_step
+from ..module_utils._core.plan.steps import part_ports
+from ..module_utils._core.spec.cache_service import ROLE
+from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._host import lock
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
@@ -86,7 +87,8 @@ class ActionModule(PdAction):
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
-            "lift": phase in ("endpoint", "forget") and self._router_is_clean(plan),
+            # What this run takes back the router may name from before.
+            "lift": phase in ("endpoint", "forget") and not self.args["undo"] and self._router_is_clean(plan),
         }
 
     def _created(self) -> set[str]:
@@ -101,11 +103,14 @@ class ActionModule(PdAction):
         router = plan["router"]
         if router["member"] is None:
             return plan["action"] == "remove"
+        results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
+        said = self.results_of(self.args["started"]).values() if self.args["started"] else ()
+        if any(result.get("failed") or result.get("ok") is False for result in results) or router["policy"] == "manual":
+            return False
+        if any(result.get("refused") or result.get("unreachable") for result in said):
+            return False
         if router["clean"]:
             return True
-        results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
-        if any(result.get("failed") or result.get("ok") is False for result in results):
-            return False
         fresh = any(router["member"]["id"] in (result.get("created") or ()) for result in results)
         read = any((result.get("peers") or {}).get("confirmed") for result in results)
         return fresh or (router["policy"] == "dynamic" and read)
@@ -245,8 +250,9 @@ class ActionModule(PdAction):
 
 
 def holder(plan: t.Mapping[str, t.Any], longest: float = 0) -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent process
-    is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive it."""
+    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent
+    process is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive
+    it."""
     run = lock.process()
     who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
     return {"run": plan.get("run"), "who": who, "ttl": LOCK_TTL + longest, "process": run}
@@ -270,6 +276,7 @@ def slice_of(plan: dict[str, t.Any], host: str, undo: t.Collection[str] | None =
         going = [name for name in here["create"] if name in undo]
         here |= {"absent": going, "create": [], "present": [m for m in here["present"] if m not in undo]}
         record = {**record, "members": [m for m in record["members"] if m["id"] not in undo]}
+        here["holds"] = [*(here.get("holds") or ()), *_vacated(plan, host, going)]
     keys = ("group", "runtime", "run", "formation", "generation", "revision", "action", "upstream")
     return {
         **{key: plan[key] for key in keys if key in plan},
@@ -305,6 +312,16 @@ class FirstLock:
             except FileNotFoundError:
                 time.sleep(self.pause)
         return None
+
+
+def _vacated(plan: t.Mapping[str, t.Any], host: str, going: t.Collection[str]) -> list[dict[str, t.Any]]:
+    """What is held of members that a run takes back: a router that it has not touched may name them, from before they were replaced."""
+    return [
+        {"member": m["id"], "formation": plan.get("formation"), "url": m["url"], "ports": sorted(part_ports(part))}
+        for m in plan["members"]
+        for part in m["parts"]
+        if m["id"] in going and part["host"] == host
+    ]
 
 
 def concerns(part: dict[str, t.Any], phase: str) -> bool:

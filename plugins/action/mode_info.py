@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._core.catalogue import describe
+from ..module_utils._core.recipes.catalogue import describe
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import names_list
 

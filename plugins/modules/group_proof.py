@@ -155,7 +155,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._probes.proof import Group, Proof
 
 

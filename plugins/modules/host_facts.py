@@ -259,7 +259,7 @@ ansible_facts:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._host.observe import Request, observe
 from ..module_utils._runtimes.state import State
 

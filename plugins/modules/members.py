@@ -92,8 +92,8 @@ options:
     type: bool
     default: false
   started:
-    description: The name that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action plugin.
-    type: str
+    description: The name that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action
+    plugin. type: str
   ready:
     description: Ids of the members that are ready. With O(phase=router) only these become peers. For the action plugin.
     type: list
@@ -181,7 +181,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._host.members import PHASES, Order, Work
 from ..module_utils._runtimes import NAMES, runtime, used
 from ..module_utils._runtimes.state import State
@@ -237,7 +237,7 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     given = module.params
     how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", "supervisor")}
     how |= {name: given[name] for name in ("supervisord", "docker_host")}
-    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode)
+    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode, given["holder"])
 
 
 def main() -> None:

@@ -169,7 +169,7 @@ msg:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._host.wait import Request, wait
 from ..module_utils._runtimes.state import State
 

@@ -56,8 +56,8 @@ reserved:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.observed import parse_range
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.facts.observed import parse_range
 from ..module_utils._probes import sysctl
 
 

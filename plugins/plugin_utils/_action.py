@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """What every action of the collection does on the controller: read arguments, groups and hosts, and turn an error into one sentence."""
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
-from ..module_utils import _engines
-from ..module_utils._core.cache_service import services_named, users_by_service
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings, as_text
-from ..module_utils._core.known import NOTHING, Known
-from ..module_utils._core.observed import Host, read_host
-from ..module_utils._core.order import natural
-from ..module_utils._core.record import newest
-from ..module_utils._core.situation import Reach, Run
-from ..module_utils._core.spec import parse
-from ..module_utils._core.validate import Catalogue, Verdict, validate
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.base.order import natural
+from ..module_utils._core.facts.observed import Host, read_host
+from ..module_utils._core.facts.record import newest
+from ..module_utils._core.plan.situation import Reach, Run
+from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
+from ..module_utils._core.spec.cache_service import services_named, users_by_service
+from ..module_utils._core.spec.known import NOTHING, Known
+from ..module_utils._core.spec.spec import parse
+from ..module_utils._engines import registry
 from ._caches import services_of
 from ._modes import load_modes
 from ._plain import names_list, to_plain
@@ -136,7 +135,7 @@ class PdAction(ActionBase):
 
     def catalogue(self) -> Catalogue:
         paths = names_list(self.args.get("modes_path")) or names_list(self.variable("pd_modes_path"))
-        return Catalogue(load_modes(paths), _engines.by_backend)
+        return Catalogue(load_modes(paths), registry.by_backend)
 
     def verdict(self, name: str, spec: t.Any, known: Known = NOTHING) -> Verdict:
         """The verdict on a spec, with what the inventory says of the cache services that it names."""

@@ -1,14 +1,13 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """Whether a play goes through its hosts as a group needs it: all of them in each task, and no task before the last has ended on all."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._core.errors import PdError
+from ..module_utils._core.base.errors import PdError
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task

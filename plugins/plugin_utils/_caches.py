@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """Cache services on the controller: the kinds in pd_modes/caches/ and in a user's own folders, and the merged pd_caches."""
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import os
 import typing as t
 from functools import lru_cache
 
-from ..module_utils._core.cache_recipe import CacheRecipe, from_plain
-from ..module_utils._core.cache_service import CacheService, parse, users_of
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.finding import Findings
-from ..module_utils._core.member import CONTAINERS
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.plan.member import CONTAINERS
+from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
+from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
 from ._modes import BUILT_IN, check_schema, read_yaml
 from ._plain import names_list
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """A user's command that fences a host: reading it, filling in its placeholders, and running it on the controller under a deadline."""
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import tempfile
 import typing as t
 from dataclasses import dataclass
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.placeholders import PLACEHOLDER
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.placeholders import PLACEHOLDER
 
 NAMES = ("host", "address", "machine", "group")
 _VARIABLE = re.compile(r"vars\.([A-Za-z_][A-Za-z0-9_]*)")

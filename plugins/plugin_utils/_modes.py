@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """Loading pd_modes/ and a user's own folders of modes: one YAML file a mode, checked against the schema, refused with the file, the
 place and the reason."""
 
@@ -14,8 +13,8 @@ from functools import lru_cache
 
 import yaml
 
-from ..module_utils._core.errors import PdError
-from ..module_utils._core.mode import Mode, from_plain
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.recipes.mode import Mode, from_plain
 
 COLLECTION_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILT_IN = os.path.join(COLLECTION_ROOT, "pd_modes")

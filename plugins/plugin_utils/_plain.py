@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """Plain values: what reaches a plugin on the controller is tagged text and lazy dictionaries; the core gets what JSON has."""
 
 from __future__ import annotations

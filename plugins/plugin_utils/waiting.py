@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """Waiting for the members of one host, from the controller: the module looks in slices, and what changes is told as it comes.
 
 The worker processes of one ansible-playbook share a temporary folder: a member that has failed for good leaves a note there, so that
@@ -19,7 +18,7 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._core.readiness import decided, progress
+from ..module_utils._core.watch.readiness import decided, progress
 
 SLICE = 10
 # One dropped connection must not lose a host in the middle of a long wait.

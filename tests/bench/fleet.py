@@ -12,9 +12,9 @@ import time
 
 import builders
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import plan
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.observed import read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
 
 MEMBERS = 8
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import json
 import os
 import re
 import signal
 import socket
+import tempfile
 import typing as t
 import urllib.error
 import urllib.request
@@ -22,25 +25,47 @@ STANDIN = ROOT / "tests" / "standin"
 LOWEST = 30100
 
 
-# A worker of pytest-xdist keeps to a part of its own: a free port may be another's a moment later.
-PART = 650
-FIRST = LOWEST + PART * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4)
-
-
+# Below the kernel's range.
+HIGHEST = 32700
+# What a process keeps from others: more than the sites of one module take, and so little that four test runs have room.
+KEPT = 600
 _BLOCKS: dict[str, int] = {}
+_HELD: list[tuple[int, int]] = []
+
+
+@functools.cache
+def _ledger() -> t.IO[bytes]:
+    """One file for all test runs of this machine, of which each keeps the bytes that stand for its ports locked. A port that is free now is
+    another's a moment later; and a member of another site counts, with all ports that its label names, whoever tests there."""
+    return (Path(tempfile.gettempdir()) / f"inferops-pd-test-ports.{os.getuid()}").open("ab")
+
+
+def _keep(port: int, width: int) -> bool:
+    try:
+        fcntl.lockf(_ledger(), fcntl.LOCK_EX | fcntl.LOCK_NB, width, port)
+    except OSError:
+        return False
+    _HELD.append((port, width))
+    while sum(held for _port, held in _HELD) > KEPT:
+        old, held = _HELD.pop(0)
+        fcntl.lockf(_ledger(), fcntl.LOCK_UN, held, old)
+    return True
 
 
 def free_block(width: int) -> int:
-    """The first of `width` free ports in a row, after those that this process got before."""
-    port = _BLOCKS.get("next", FIRST + os.getpid() * 37 % (PART - 60))
-    for _attempt in range(PART):
-        if port + width > FIRST + PART:
-            port = FIRST
+    """The first of `width` free ports in a row that no other test run has, after those that this process got before."""
+    port = _BLOCKS.get("next", LOWEST + os.getpid() * 37 % (HIGHEST - LOWEST))
+    for _attempt in range(HIGHEST - LOWEST):
+        if port + width > HIGHEST:
+            port = LOWEST
         busy = next((p for p in range(port, port + width) if not _free(p)), None)
-        if busy is None:
+        if busy is not None:
+            port = busy + 1
+        elif _keep(port, width):
             _BLOCKS["next"] = port + width
             return port
-        port = busy + 1
+        else:
+            port += 1
     raise AssertionError(f"no {width} free ports in a row")
 
 

@@ -160,8 +160,8 @@ def slice_of(
     generation: int = 1,
     serial: int = 1,
 ) -> dict[str, t.Any]:
-    """A host's slice of a plan, of the formation that its first member's label names. `observed` is the digest of all labels of the host that
-    the plan was made from."""
+    """A host's slice of a plan, of the formation that its first member's label names. `observed` is the digest of all labels of the host
+    that the plan was made from."""
     ids = [m["id"] for m in members]
     formation = members[0]["parts"][0]["labels"].get("formation") if members else None
     record = {
@@ -178,6 +178,7 @@ def slice_of(
     return {
         "group": group,
         "runtime": "supervisor",
+        "run": ME["run"],
         "formation": formation,
         "generation": generation,
         "revision": "r1",

@@ -18,7 +18,7 @@ from integration import support_runtime as support
 from integration.test_group_proof import Engines
 from support import ROOT
 
-from ansible_collections.inferops.pd.plugins.module_utils._engines import engines
+from ansible_collections.inferops.pd.plugins.module_utils._engines.registry import engines
 from ansible_collections.inferops.pd.plugins.module_utils._host.drain import drain
 from ansible_collections.inferops.pd.plugins.module_utils._probes import http
 

@@ -29,9 +29,9 @@ from integration import support_runtime as support
 from parsers import sglang_flags
 from support import ROOT
 
-from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core.spec import Group
-from ansible_collections.inferops.pd.plugins.module_utils._core.template import GroupTemplate
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.spec import Group
+from ansible_collections.inferops.pd.plugins.module_utils._core.template.template import GroupTemplate
+from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.module_utils._routers import dialect
 from ansible_collections.inferops.pd.plugins.module_utils._routers.reconcile import Outcome, Reconciler, Wanted
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
@@ -419,7 +419,7 @@ def test_vllm_has_the_flags_that_the_rules_read(vllm: tuple[list[Line], dict[str
     gone = {"kv_cache_layout"}  # up to 0.2x; an environment variable now
     missing = [
         (option, spelling)
-        for option, spellings in _engines.engines()["vLLM"].spellings.items()
+        for option, spellings in registry.engines()["vLLM"].spellings.items()
         for spelling in spellings
         if option not in gone and spelling.split(".")[0] not in flags
     ]
@@ -473,7 +473,7 @@ def test_sglang_has_the_flags_that_the_rules_read(sglang: sglang_flags.Source) -
     """Spellings in _engines/sglang.py: declared so, or an abbreviation of what is (SGLang's parser takes those)."""
     missing = [
         (option, spelling)
-        for option, spellings in _engines.engines()["SGLang"].spellings.items()
+        for option, spellings in registry.engines()["SGLang"].spellings.items()
         for spelling in spellings
         if not any(known.startswith(f"--{spelling}") for known in sglang.spellings)
     ]

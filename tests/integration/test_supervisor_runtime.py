@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from integration import support_runtime as support
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import cases
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.arguments import (
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.arguments import (
     Arguments,
     is_flag,
     options,
@@ -13,7 +13,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.arguments import
     read_json_object,
     tokens,
 )
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._engines import vllm
 
 

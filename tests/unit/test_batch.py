@@ -6,7 +6,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.plugin_utils._batch import check_batch
 
 

@@ -12,20 +12,20 @@ import typing as t
 import pytest
 from builders import ROOT, RUN
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import cache_plan, cache_status, cache_verdict
-from ansible_collections.inferops.pd.plugins.module_utils._core.cache_recipe import from_plain
-from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import (
-    instance_for,
-    instances,
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Host, read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import cache_plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.cache_instances import instance_for, instances
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_recipe import from_plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import cache_status, cache_verdict
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
     parse,
     split_address,
     users_by_service,
     users_of,
 )
-from ansible_collections.inferops.pd.plugins.module_utils._core.cache_template import render
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.observed import Host, read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.template.cache_template import render
 from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 
 RECIPES = load_recipes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import mode
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.catalogue import describe
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.catalogue import describe
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 NIXL = mode("nixl", vendors=["nvidia"], preferred=True)

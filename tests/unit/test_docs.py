@@ -10,7 +10,10 @@ import re
 import pytest
 from builders import ROOT
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import cache_service, mode, pairing, placeholders, spec
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes import mode
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import pairing
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import cache_service, spec
 from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 
 DOCS = os.path.join(ROOT, "docs")

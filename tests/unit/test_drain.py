@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._engines import engines
+from ansible_collections.inferops.pd.plugins.module_utils._engines.registry import engines
 from ansible_collections.inferops.pd.plugins.module_utils._host import drain as draining
 from ansible_collections.inferops.pd.plugins.module_utils._host.drain import drain
 from ansible_collections.inferops.pd.plugins.module_utils._probes.http import Unanswered

@@ -325,7 +325,10 @@ def test_strangers_on_gpus(proc, ours, other):
 
 
 def test_who_cannot_be_looked_at_counts_as_the_member_that_has_the_gpu(proc, ours):
-    found = [{"uuid": "GPU-aa", "pid": 4711, "command": "x", "member": None}, {"uuid": "GPU-bb", "pid": 4711, "command": "x", "member": None}]
+    found = [
+        {"uuid": "GPU-aa", "pid": 4711, "command": "x", "member": None},
+        {"uuid": "GPU-bb", "pid": 4711, "command": "x", "member": None},
+    ]
     named = gpus.names(gpus.parse_nvidia(NVIDIA), tool())
     assert [one["gpu"] for one in space.strangers(found, named, ours, ["0"], proc.path)] == ["1"]
     assert [one["gpu"] for one in space.strangers(found, named, ours, (), proc.path)] == ["0", "1"]
@@ -335,7 +338,9 @@ def test_strangers_on_npus(proc, ours):
     proc.member(7, "g-prefill-0", ours)
     found, _problem = space.users(tool(npu_smi=ASCEND))
     named = gpus.names(gpus.parse_ascend(ASCEND), tool())
-    assert space.strangers(found, named, ours, (), proc.path) == [{"gpu": "0", "pid": 632268, "command": "python3.1", "member": None}]
+    assert space.strangers(found, named, ours, (), proc.path) == [
+        {"gpu": "0", "pid": 632268, "command": "python3.1", "member": None}
+    ]
 
 
 def test_a_tool_that_fails_is_told():

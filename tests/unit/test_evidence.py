@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.evidence import (
+from ansible_collections.inferops.pd.plugins.module_utils._core.proof.evidence import (
     LONG_CHARACTERS,
     Generated,
     Growth,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.plugin_utils import _fence
 from ansible_collections.inferops.pd.plugins.plugin_utils._fence import Command, Ended, command_for
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Formations: who counts, who is a stray, what of lost hosts is remembered, and what nobody gets. test_histories.py tries the same by chance."""
+"""Formations: who counts, who is a stray, what of lost hosts is remembered, and what nobody gets. test_histories.py tries the same by
+chance."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ import pytest
 from builders import RUN, Fleet, Made, only, spec
 
 from ansible_collections.inferops.pd.plugins.action.members import slice_of
-from ansible_collections.inferops.pd.plugins.module_utils._core import formations, label, observed, record
-from ansible_collections.inferops.pd.plugins.module_utils._core.checked import DamagedError
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
-from ansible_collections.inferops.pd.plugins.module_utils._core.situation import Choice
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label, observed, record
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import formations
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Choice
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 ONE = {"gpus": 2}
@@ -96,7 +98,7 @@ def test_no_diff_and_no_digest_of_templates_shows_a_formation():
 
 def test_hosts_in_any_order_give_the_same_plan():
     names = [f"h{number}" for number in range(1, 13)]
-    fleet = Fleet(**{name: ONE for name in names})
+    fleet = Fleet(**dict.fromkeys(names, ONE))
     raw = spec(prefill={"hosts": ":".join(names), "replicas": 5, "gpus": 1}, decode={"hosts": "h2:h10", "gpus": 1})
     plans = []
     for seed in range(5):
@@ -280,7 +282,7 @@ def router_host_lost(action: str = "restart") -> tuple[Fleet, Made, dict[str, t.
 
 def test_what_a_lost_router_may_speak_to_is_given_to_nobody_newer():
     fleet, made, raw = router_host_lost()
-    (old,) = [m for m in fleet.facts["h2"]["members"]]
+    (old,) = fleet.facts["h2"]["members"]
     assert made.part("demo-decode-0")["port"] != old["label"]["port"]
     (grave,) = made.plan["record"]["tombstones"]
     assert (grave["host"], grave["members"], grave["router"]) == ("h1", ["demo-prefill-0", "demo-router-0"], True)
@@ -288,7 +290,9 @@ def test_what_a_lost_router_may_speak_to_is_given_to_nobody_newer():
     fleet.apply(made)
     assert fleet.carried, fleet.said
     taken = fleet.facts["h2"]["holds"][0]["ports"]
-    other = fleet.of("other").plan(spec(prefill={"hosts": "h2"}, decode={"hosts": "h2"}, router={"hosts": "h3", "port": 8001}), name="other")
+    other = fleet.of("other").plan(
+        spec(prefill={"hosts": "h2"}, decode={"hosts": "h2"}, router={"hosts": "h3", "port": 8001}), name="other"
+    )
     assert not {m.port for m in ports(other)} & set(taken), "another group does not get it either"
     # It comes back: what it runs is stopped, the tombstone goes, and so do the holds.
     fleet.silent = set()
@@ -353,7 +357,9 @@ def test_a_port_that_a_fixed_router_still_names_is_held_until_it_is_replaced():
     raw = spec(decode={"hosts": "h2", "replicas": 2}, router={"membership": "restart"})
     fleet = deployed(raw)
     edited = spec(
-        decode={"hosts": "h2", "replicas": 2}, router={"membership": "restart"}, engine={"args": ["--max-model-len=4096"]}
+        decode={"hosts": "h2", "replicas": 2},
+        router={"membership": "restart"},
+        engine={"args": ["--max-model-len=4096"]},
     )
     port = fleet.live("demo-decode-1")["label"]["port"]
     fleet.apply(fleet.plan(edited, "scale", counts={"decode": 1}))
@@ -373,7 +379,10 @@ def test_a_run_that_was_overtaken_elsewhere_changes_nothing():
     raw = spec(prefill={"hosts": "h1"}, decode={"hosts": "h2:h3"}, router={"hosts": "h1"})
     fleet = deployed(raw)
     edited = spec(
-        prefill={"hosts": "h1"}, decode={"hosts": "h2:h3"}, router={"hosts": "h1"}, engine={"args": ["--max-model-len=4096"]}
+        prefill={"hosts": "h1"},
+        decode={"hosts": "h2:h3"},
+        router={"hosts": "h1"},
+        engine={"args": ["--max-model-len=4096"]},
     )
     late = fleet.plan(edited, "restart")
     fleet.apply(fleet.plan(raw, "scale", counts={"decode": 2}))
@@ -477,7 +486,9 @@ def test_clones_are_told():
 
 def test_a_gpu_that_a_stranger_uses_is_not_free():
     fleet = Fleet(h1=ONE, h2=ONE)
-    fleet.facts["h1"]["gpu_processes"] = [{"gpu": g["id"], "pid": 9, "command": "train"} for g in fleet.facts["h1"]["gpus"]]
+    fleet.facts["h1"]["gpu_processes"] = [
+        {"gpu": g["id"], "pid": 9, "command": "train"} for g in fleet.facts["h1"]["gpus"]
+    ]
     assert fleet.plan(two(prefill={"gpus": 1})).errors == ["does-not-fit"]
 
 
@@ -521,8 +532,11 @@ def test_records_and_labels_of_earlier_versions_are_read():
     assert (noted.formation, noted.generation, noted.tombstones) == (None, 3, ())
 
 
-def noted(formation_: str | None, generation: int, formed: float = 0.0, after: tuple[str, ...] = ()) -> record.Record:
+def noted(
+    formation_: str | None, generation: int, formed: float = 0.0, after: tuple[str, ...] = (), written: float = 0.0
+) -> record.Record:
     raw = {"group": "g", "formation": formation_, "generation": generation, "formed": formed, "supersedes": list(after)}
+    raw |= {"updated": written}
     return record.read({"schema": 2 if formation_ else 1, **raw}, "x")
 
 
@@ -532,7 +546,9 @@ def noted(formation_: str | None, generation: int, formed: float = 0.0, after: t
         ([noted("a", 5, 10.0), noted("b", 1, 5.0, ("a",))], "b"),
         ([noted("a", 1, 10.0), noted("b", 9, 5.0)], "a"),
         ([noted(None, 4), noted("a", 4, 10.0)], "a"),
-        ([noted(None, 6), noted("a", 5, 10.0)], None),
+        ([noted(None, 6, written=11.0), noted("a", 5, 10.0)], None),
+        ([noted(None, 6, written=9.0), noted("a", 5, 10.0)], "a"),
+        ([noted("a", 5, 1.0, ("b",)), noted("b", 5, 2.0, ("a",))], "b"),
         ([noted(None, 6), noted(None, 7)], None),
     ],
 )

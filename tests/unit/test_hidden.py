@@ -137,7 +137,11 @@ def test_a_look_creates_nothing_and_has_every_key(tmp_path):
     state = State(str(tmp_path / "state"))
     told = observe.observe(observe.Request(runtimes=["supervisor"], gpus=[]), state)
     assert not (tmp_path / "state").exists()
-    assert {key: told["state"][key] for key in ("dir", "id", "device")} == {"dir": state.root, "id": None, "device": None}
+    assert {key: told["state"][key] for key in ("dir", "id", "device")} == {
+        "dir": state.root,
+        "id": None,
+        "device": None,
+    }
     assert (told["hidden"], told["gpu_processes"], told["damaged"], told["holds"]) == ("", [], [], [])
     assert set(told["machine"]) == {"id", "boot", "netns"}
     assert isinstance(told["elsewhere"], list)

@@ -4,9 +4,9 @@
 """Nothing serves across two formations, whatever happens to hosts, runs and operators: random histories over the real planner, the real
 work on hosts and the real verdicts, in memory.
 
-What must hold is asked after every step, and at every write of every run in it: no live router anywhere, reachable or not, reaches members of
-two formations or of another group. At the end of each walk everything comes back: then a clean run converges, and the one after it changes
-nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
+What must hold is asked after every step, and at every write of every run in it: no live router anywhere, reachable or not, reaches members
+of two formations or of another group. At the end of each walk everything comes back: then a clean run converges, and the one after it
+changes nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
 
 from __future__ import annotations
 
@@ -225,6 +225,53 @@ class Histories(RuleBasedStateMachine):
 
         self._run(group, action, at=at, then=meet)
 
+    @rule(
+        group=groups_,
+        action=st.sampled_from(["deploy", "restart", "scale"]),
+        count=counts_,
+        late=st.sets(st.sampled_from(["prefill-0", "decode-0", "decode-1"])),
+        undo=st.booleans(),
+        unread=st.booleans(),
+        at=st.none() | st.integers(1, 25),
+    )
+    def has_members_that_do_not_come_up(
+        self, group: str, action: str, count: int, late: set[str], undo: bool, unread: bool, at: int | None
+    ) -> None:
+        """Some load for ever; the run may take back what it made, may not have read the router's registry, and may fall over."""
+        never = {f"{group}-{name}" for name in late}
+        counts = {"counts": {"decode": count}} if action == "scale" else {}
+        self._run(group, action, fall_at=at, undo=undo, never=never, unread=unread, **counts)
+
+    @rule(
+        group=groups_,
+        action=st.sampled_from(["deploy", "restart", "remove"]),
+        at=st.integers(1, 20),
+        number=st.integers(0, 11),
+        what=st.sampled_from(["starts", "crashes", "all start"]),
+        host=st.none() | hosts_,
+    )
+    def something_happens_in_a_phase(
+        self, group: str, action: str, at: int, number: int, what: str, host: str | None
+    ) -> None:
+        """Between two writes members crash, or their runtime starts them again, and a host falls silent."""
+
+        def then() -> None:
+            if host:
+                self.falls_silent(host)
+            if what == "crashes":
+                self.crashes(number)
+            for one in range(12) if what == "all start" else [number] if what == "starts" else []:
+                self.is_started_again_by_its_runtime(one)
+
+        self._run(group, action, at_write=at, then=then)
+
+    @rule(group=groups_)
+    def all_of_a_group_die(self, group: str) -> None:
+        for _host, member in self._running():
+            if member["label"]["group"] == group:
+                member |= {"state": "exited", "ready": False, "why": "exit code 137"}
+                member.pop("registered", None)
+
     @rule(group=groups_, host=hosts_)
     def gives_a_machine_a_second_name(self, group: str, host: str) -> None:
         """The same state folder under two names: every run is refused."""
@@ -357,19 +404,43 @@ class Histories(RuleBasedStateMachine):
         at: str | None = None,
         then: t.Callable[[], None] = lambda: None,
         fall_at: int | None = None,
+        at_write: int | None = None,
+        undo: bool = False,
+        never: t.Collection[str] = (),
+        unread: bool = False,
         **more: t.Any,
     ) -> None:
-        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at`; at the write of that number
-        the run falls over."""
+        """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`;
+        at the write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers while it
+        plans."""
+        mute = [(m, m["registered"]) for _h, m in self._running() if unread and m.get("registered") is not None]
+        for member, _registry in mute:
+            member["registered"] = None
         made = self._plan(group, action, **more)
-        if made is None:
-            return
+        for member, registry in mute:
+            member["registered"] = registry
+        if made is not None:
+            self._carry_out(made, group, action, at, then, fall_at, at_write, {"undo": undo, "never_ready": never})
+
+    def _carry_out(
+        self,
+        made: Made,
+        group: str,
+        action: str,
+        at: str | None,
+        then: t.Callable[[], None],
+        fall_at: int | None,
+        at_write: int | None,
+        how: dict[str, t.Any],
+    ) -> None:
         writes, left = 0, [at]
 
         def before_write() -> None:
             nonlocal writes
             writes += 1
             self._look(f"at write {writes} of {action} of {group}")
+            if writes == at_write:
+                then()
             if writes == fall_at:
                 raise Fall
 
@@ -390,13 +461,14 @@ class Histories(RuleBasedStateMachine):
             before_write=before_write,
             before_phase=before_phase,
             now=lambda: self.clock,
+            **how,
         )
         try:
             memory.carry_out(made.plan, hosts)
         except Fall:
             self.dead.add(made.plan["run"])
         self.fleet.said = hosts.said
-        if at is None:
+        if at is None and at_write is None:
             assert self._of_others(group) == others, f"{action} of {group} touched another group"
 
     def _of_others(self, group: str) -> list[t.Any]:

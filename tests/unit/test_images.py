@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import images
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import images
 
 A, B = {"id": "sha256:aaaa", "digest": "sha256:1111"}, {"id": "sha256:bbbb", "digest": "sha256:2222"}
 

@@ -1,4 +1,4 @@
-"""KV caches beside the transfer: what each mode, provider and role renders (semantics.md 6), and what a plan makes of it."""
+"""KV caches beside the transfer: what each mode, provider and role renders (docs/caches.md), and what a plan makes of it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,29 @@ import re
 
 import pytest
 import yaml
-from builders import ENGINE_ROLES, ROOT, RUN, Fleet, Made, catalogue, codes, judge, mode, nixl_mode, only, revision, spec
+from builders import (
+    ENGINE_ROLES,
+    ROOT,
+    RUN,
+    Fleet,
+    Made,
+    catalogue,
+    codes,
+    judge,
+    mode,
+    nixl_mode,
+    only,
+    revision,
+    spec,
+)
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import kv_cache, kv_compose, validate
-from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import CacheService
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.known import Known
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.sizes import parse_size
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import CacheService
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import Known
+from ansible_collections.inferops.pd.plugins.module_utils._core.template import kv_compose
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 MODES = load_modes()
@@ -159,8 +175,8 @@ def test_an_option_without_a_value_leaves_no_trace():
 
 def test_size_texts():
     sizes = {"8GiB": 8 * 2**30, "500 MB": 500_000_000, "4G": 4_000_000_000, "2Gi": 2**31, "1.5kib": 1536, "10B": 10}
-    assert {text: kv_cache.parse_size(text) for text in sizes} == sizes
-    assert [kv_cache.parse_size(text) for text in ("8", "", "GiB", "-1GiB", "8XB", 8, None, True)] == [None] * 8
+    assert {text: parse_size(text) for text in sizes} == sizes
+    assert [parse_size(text) for text in ("8", "", "GiB", "-1GiB", "8XB", 8, None, True)] == [None] * 8
 
 
 HYBRID = {
@@ -290,7 +306,7 @@ def plan_of(raw, caches=None, planned=(), action="deploy", fleet=None, **hosts):
     """A plan in which pd_caches is known."""
     fleet = fleet or Fleet(**(hosts or {"h1": {"gpus": 8}}))
     verdict = validate.validate("demo", raw, catalogue(), Known(caches=caches))
-    from ansible_collections.inferops.pd.plugins.module_utils._core import plan
+    from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
 
     patterns = {r.name: [h for h in r.hosts.split(":") if h in fleet.facts] for r in verdict.group.roles.values()}
     request = plan.Request(verdict.group, verdict.template, fleet.hosts(), patterns, action, RUN, reserved=planned)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import kv_size, model_config
+from ansible_collections.inferops.pd.plugins.module_utils._core.model import kv_size, model_config
 
 QWEN3_32B = {
     "num_hidden_layers": 64,

@@ -10,10 +10,11 @@ import pytest
 from builders import ROOT, ROUTER, Fleet, Made, catalogue, codes, judge, mode, spec
 from unit.test_plan import golden
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import placeholders, validate
-from ansible_collections.inferops.pd.plugins.module_utils._core.catalogue import describe
-from ansible_collections.inferops.pd.plugins.module_utils._core.known import Known
-from ansible_collections.inferops.pd.plugins.module_utils._core.mode import Mode
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.catalogue import describe
+from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import Known
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 EXAMPLES = os.path.join(ROOT, "examples", "modes")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from builders import ROOT, codes, judge, nixl_mode, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import BUILT_IN, load_modes
 
 TEMPLATE = nixl_mode()

@@ -7,7 +7,7 @@ import os
 import re
 
 import pytest
-from builders import RUN, ENGINE, MODEL, ROUTER, UNIT, Fleet, mode, nixl_mode, only, spec
+from builders import ENGINE, MODEL, ROUTER, RUN, UNIT, Fleet, mode, nixl_mode, only, spec
 
 TWO = {"gpus": 2}
 
@@ -455,7 +455,7 @@ def test_a_group_of_which_nothing_runs_forms_on_the_current_spec():
     group.kill(*ALL)
     made = group.plan(two_hosts(**EDITED))
     assert (made.plan["pending"], made.plan["generation"]) == (False, 2)
-    assert made.who("replace") == ALL
+    assert (made.who("remove"), made.who("create")) == (ALL, ALL), "all of it has stopped before anything starts"
 
 
 # -- restart and remove -----------------------------------------------------------------------------------------------

@@ -10,9 +10,13 @@ import copy
 import pytest
 from builders import MODEL, RUN, Fleet, codes, only, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import plan as core_plan
-from ansible_collections.inferops.pd.plugins.module_utils._core import preflight, preflight_between, preflight_tour
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan as core_plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import (
+    preflight,
+    preflight_between,
+    preflight_tour,
+)
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 GIB = 2**30
@@ -87,7 +91,9 @@ class Case:
     def flight(self):
         made = self.fleet.plan(self.raw)
         patterns = {r.name: r.hosts.split(":") for r in made.verdict.group.roles.values()}
-        request = core_plan.Request(made.verdict.group, made.verdict.template, self.fleet.hosts(), patterns, "deploy", RUN)
+        request = core_plan.Request(
+            made.verdict.group, made.verdict.template, self.fleet.hosts(), patterns, "deploy", RUN
+        )
         tour = preflight_tour.make(made.plan, request.hosts)
         return preflight.Preflight(request, made.plan, tour, self.looks, self.reaches, self.clocks)
 

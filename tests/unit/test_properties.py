@@ -10,10 +10,10 @@ from builders import ROOT, RUN, Fleet, codes, judge, spec
 from hypothesis import HealthCheck, configuration, example, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import spec as core
-from ansible_collections.inferops.pd.plugins.module_utils._core.arguments import Arguments, options, tokens
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import as_text
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.arguments import Arguments, options, tokens
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import as_text
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import spec as core
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 MANY = int(os.environ.get("PD_EXAMPLES", "0"))

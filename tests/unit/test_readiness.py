@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.readiness import (
+from ansible_collections.inferops.pd.plugins.module_utils._core.watch.readiness import (
     DEAD_AFTER,
     PORT_GRACE,
     Memory,
@@ -17,7 +17,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.readiness import
     decided,
     judge,
 )
-from ansible_collections.inferops.pd.plugins.module_utils._core.symptom import Diagnosis, symptom
+from ansible_collections.inferops.pd.plugins.module_utils._core.watch.symptom import Diagnosis, symptom
 from ansible_collections.inferops.pd.plugins.plugin_utils.waiting import SAY_EVERY, Notes, Waiter
 
 FATAL = Diagnosis(

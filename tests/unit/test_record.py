@@ -6,7 +6,10 @@ import json
 
 from builders import Fleet, judge, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import diff, record
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import differs
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import diff
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.peer_snapshot import snapshot
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.record import same_spec
 
 HOSTS = {"h1": {"gpus": 4}}
 
@@ -29,7 +32,7 @@ def test_the_serial_grows_with_every_plan_and_alone_makes_no_difference():
     before = fleet.facts["h1"]["records"]["demo"]
     after = fleet.plan(spec()).plan["record"]
     assert after["serial"] == before["serial"] + 1
-    assert not record.differs(after, before)
+    assert not differs(after, before)
 
 
 def test_the_newest_record_counts():
@@ -55,13 +58,13 @@ def test_another_endpoint_is_a_change_of_the_record_alone():
 
 def test_the_same_spec_but_for_counts_and_places():
     one = {"spec": judge(spec()).group.to_plain()}
-    assert record.same_spec(one, judge(spec(prefill={"replicas": 3, "hosts": "h7"})).group)
-    assert not record.same_spec(one, judge(spec(prefill={"env": {"A": "1"}})).group)
+    assert same_spec(one, judge(spec(prefill={"replicas": 3, "hosts": "h7"})).group)
+    assert not same_spec(one, judge(spec(prefill={"env": {"A": "1"}})).group)
 
 
 def test_a_snapshot_of_peers_is_what_a_router_was_started_with():
     peers = Fleet(**HOSTS).plan(spec()).router["peers"]
-    assert record.snapshot(peers)[0] == {
+    assert snapshot(peers)[0] == {
         "member": "demo-prefill-0",
         "role": "prefill",
         "url": "http://10.0.0.1:40001",

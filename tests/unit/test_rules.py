@@ -9,11 +9,13 @@ from __future__ import annotations
 import pytest
 from builders import GROUP, cases, catalogue, check_findings, codes, host_facts, judge, only, spec, spec_of
 
-from ansible_collections.inferops.pd.plugins.module_utils import _engines
-from ansible_collections.inferops.pd.plugins.module_utils._core import checks_hardware, model_config, validate, version
-from ansible_collections.inferops.pd.plugins.module_utils._core.cache_service import parse
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.known import NOTHING, Known
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import version
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.model import model_config
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import checks_hardware, validate
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import parse
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import NOTHING, Known
+from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
@@ -180,7 +182,7 @@ def member(name: str, role: str, *args: str, gpus=(), **env: str):
 
 def shared(*members) -> list[str]:
     findings = Findings()
-    engines = {role: _engines.by_backend("vLLM") for role in ("prefill", "decode")}
+    engines = {role: registry.by_backend("vLLM") for role in ("prefill", "decode")}
     checks_hardware.memory_fractions(members, engines, findings)
     return [f.message for f in findings.items]
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from builders import ENGINE, ROUTER, cases, check_findings, codes, judge, only, spec, spec_of
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import spec as core
-from ansible_collections.inferops.pd.plugins.module_utils._core.finding import as_text
-from ansible_collections.inferops.pd.plugins.module_utils._core.validate import below
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import as_text
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules.validate import below
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import spec as core
 
 
 @pytest.mark.parametrize("row", [*cases("spec"), *cases("rules")])

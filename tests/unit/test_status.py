@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import Fleet, codes, judge, only, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import status
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 
 TWO = {"gpus": 2}
 RAW = spec(prefill={"hosts": "h1:h2", "replicas": 2}, decode={"hosts": "h3"}, router={"hosts": "h4"})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.symptom import (
+from ansible_collections.inferops.pd.plugins.module_utils._core.watch.symptom import (
     Symptom,
     cut,
     diagnose,

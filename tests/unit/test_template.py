@@ -8,8 +8,8 @@ import json
 import pytest
 from builders import cases, check_findings, judge, mode, nixl_mode, revision, spec, spec_of
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import placeholders
-from ansible_collections.inferops.pd.plugins.module_utils._core.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 
 
 @pytest.mark.parametrize("row", [*cases("connector"), *cases("owned"), *cases("placeholders")])

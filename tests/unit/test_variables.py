@@ -7,7 +7,7 @@ import re
 import pytest
 from support import ROOT
 
-from ansible_collections.inferops.pd.plugins.module_utils._core import variables
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import variables
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.verdict import reach
+from ansible_collections.inferops.pd.plugins.module_utils._core.report.verdict import reach
 
 HOSTS = {"prefill-0": "h1", "prefill-1": "h2", "decode-0": "h3", "router-0": "h1"}
 GONE = {"unreachable": True, "msg": "ssh: connect to host h2 port 22: No route to host"}

@@ -1,14 +1,13 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Custom: an engine of the user's own. It runs the user's command, and its size is what the spec says. Its flags are read by the names that
 engines commonly give them, since it is mostly one of those in another shell; what they do not say is not known."""
 
 from __future__ import annotations
 
-from .._core.arguments import Arguments
-from .._core.engine import Engine, Sizes
+from .._core.base.arguments import Arguments
+from .._core.recipes.engine import Engine, Sizes
 
 _SPELLINGS = {
     "context_length": ("max-model-len", "context-length"),

@@ -1,14 +1,13 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """SGLang: what its flags mean. Read in sglang 0.5.23 (srt/arg_groups/fields, srt/server_args.py, srt/utils/common.py)."""
 
 from __future__ import annotations
 
-from .._core.arguments import Arguments, read_integer
-from .._core.engine import Engine, Sizes, Speculation
-from .._core.model_config import from_file
+from .._core.base.arguments import Arguments, read_integer
+from .._core.model.model_config import from_file
+from .._core.recipes.engine import Engine, Sizes, Speculation
 
 _SPELLINGS = {
     "context_length": ("context-length",),

@@ -1,16 +1,15 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """vLLM: what its flags mean. Read in vllm 0.32 (engine/arg_utils.py, config/parallel.py, v1/metrics)."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .._core.arguments import Arguments, normal, read_integer, read_json_object
-from .._core.engine import Engine, Sizes, Speculation
-from .._core.model_config import from_file
+from .._core.base.arguments import Arguments, normal, read_integer, read_json_object
+from .._core.model.model_config import from_file
+from .._core.recipes.engine import Engine, Sizes, Speculation
 from . import vllm_nixl
 
 _SPELLINGS = {

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What vLLM's NIXL connector compares at the first contact of two members, beyond what every pair must agree on: the factors of its
 compatibility hash and of its handshake (nixl/metadata.py, nixl/base_worker.py, version 14), and the variables that decide them.
 
@@ -11,11 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
-from .._core.finding import Findings
-from .._core.mode import Mode
-from .._core.pairing_parallel import modern
-from .._core.pairing_side import Side, children_of, connector_child, in_family
-from .._core.spec import ENGINE_ROLES
+from .._core.base.finding import Findings
+from .._core.recipes.mode import Mode
+from .._core.rules.pairing_parallel import modern
+from .._core.rules.pairing_side import Side, children_of, connector_child, in_family
+from .._core.spec.spec import ENGINE_ROLES
 
 LAYOUT, MLA, SSM = "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "VLLM_SSM_CONV_STATE_LAYOUT"
 CHUNKED, INVARIANT = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", "VLLM_BATCH_INVARIANT"

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The lock of a group, on every host that a run rests on: two runs never change one group at a time. It is a nonce of the run: names and
 pids are for people, and may be another's."""
 
@@ -46,8 +45,8 @@ def taken(lock: Lock | None, holder: Lock, group: str, now: float, break_lock: b
 
 
 def check(store: Store, group: str, holder: Lock) -> None:
-    """Raise when this run does not hold the group's lock any more. Asked under the host's lock, right before a change: a module that outlives
-    its controller, or was overtaken, changes nothing."""
+    """Raise when this run does not hold the group's lock any more. Asked under the host's lock, right before a change: a module that
+    outlives its controller, or was overtaken, changes nothing."""
     lock = store.group_lock(group)
     if not same(lock, holder):
         who = f"{lock.get('who')} has it since {_clock(lock.get('since'))}" if lock else "nobody has it"

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Carrying out one phase of a plan on one host: its own slice, all of its members in one call."""
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .._core import observed, record
-from .._core.checked import DamagedError
-from .._core.errors import PdError
-from .._core.label import SCHEMA
+from .._core.base.checked import DamagedError
+from .._core.base.errors import PdError
+from .._core.facts import observed, record
+from .._core.facts.label import SCHEMA
 from .._probes import ports
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Live, Prepares, Runtime
@@ -35,8 +34,8 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 
 @dataclass
 class Order:
-    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it is;
-    `lift` whether the router is seen to name nobody that is gone."""
+    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it
+    is; `lift` whether the router is seen to name nobody that is gone."""
 
     plan: t.Mapping[str, t.Any]
     phase: str
@@ -138,7 +137,9 @@ class Work:
         if not self.order.check and isinstance(self.runtime, Prepares):
             wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
             self.warnings += self.runtime.prepare(wanted)
-            self.images = self.runtime.images(sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")}))
+            self.images = self.runtime.images(
+                sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")})
+            )
 
     def _unlock(self) -> None:
         if not self.order.check:
@@ -192,9 +193,11 @@ class Work:
                 if self.record_changed:
                     lock.check(self.store, self.group, self.order.holder)
                     self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
-                if self.order.lift and self.store.holds(self.group):
-                    self.store.write_holds(self.group, [])
         if not self.order.check:
+            if self.order.lift and self.store.holds(self.group):
+                with self.store.lock():
+                    lock.check(self.store, self.group, self.order.holder)
+                    self.store.write_holds(self.group, [])
             lock.release(self.store, self.group, self.order.holder)
             self._sweep()
 
@@ -494,8 +497,8 @@ class Work:
             raise HostError(doing, f"port {port} is taken by {who}", f"End what holds it. {_NEW_PLAN}", member["id"])
 
     def _write_forming(self) -> None:
-        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is registered
-        stays so, until it is known that it does not serve."""
+        """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is
+        registered stays so, until it is known that it does not serve."""
         now = self._record() or {}
         after = self.plan["record"]
         if not (self.part["create"] or self.part.get("adopt") or record.differs(after, now)):

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Observing a host: everything that a plan reads of it, in one look."""
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .. import _runtimes
-from .._core import observed
-from .._core.errors import PdError
+from .._core.base.errors import PdError
+from .._core.facts import observed
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The end of the router's phase, in the call that started it: it answers, and it knows its peers. Clients wait for just this, and a module
 call of its own for each step would add a second or two to every outage."""
 
@@ -11,6 +10,7 @@ import typing as t
 
 from .._routers.registration import register
 from .._runtimes.state import State
+from . import lock
 from .wait import Request, wait
 
 # A router answers within a second or two; for one that takes longer the controller waits, and tells how it goes.
@@ -23,8 +23,10 @@ def bring_into_service(
     how: t.Mapping[str, t.Any],
     state: State,
     check: bool,
+    holder: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
-    """Wait for `router`, a list of the one that was started or of none, and do the registration `peers`. `how` names group and runtime.
+    """Wait for `router`, a list of the one that was started or of none, and do the registration `peers`. `how` names group and runtime;
+    `holder` is the run, which must hold the group's lock whenever a peer is added or removed.
 
     The result has `waited`, what the wait saw, and `peers`, what router_peers would tell; neither when the time for it has not come."""
     result: dict[str, t.Any] = {}
@@ -34,5 +36,11 @@ def bring_into_service(
         if any(seen["state"] != "ready" for seen in waited["members"].values()):
             return result
     if peers:
-        result["peers"] = register(peers, check)
+
+        def may_change() -> None:
+            if holder:
+                with state.lock():
+                    lock.check(state, str(how["group"]), holder)
+
+        result["peers"] = register(peers, check, may_change)
     return result

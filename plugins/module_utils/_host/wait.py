@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Waiting for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .. import _runtimes
-from .._core.readiness import Memory
-from .._core.symptom import Symptom, cut, diagnose
+from .._core.watch.readiness import Memory
+from .._core.watch.symptom import Symptom, cut, diagnose
 from .._engines.vllm_symptoms import SYMPTOMS as VLLM
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Members of other state folders of this machine: what they hold is taken, though this run has nothing to do with them.
 
 They are found by what their processes carry, and by their containers' labels. What each holds stands in its label, which is another user's

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """One small HTTP client. Proxies are never used, every call has one deadline as a whole, and bodies are bounded."""
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import typing as t
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 DEADLINE = 10.0
 # A metrics page of a busy engine is some hundred KiB; an answer to a prompt is less.

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The network interfaces of this host as the kernel tells them: what each is made of, what it stands on, its addresses, its speed.
 
 `ip -j -d addr` is asked first; where there is none, or one that speaks no JSON, the same is read from /sys, /proc and by calls."""

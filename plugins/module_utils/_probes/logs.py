@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The end of a log file, as clean lines."""
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 import re
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 TAIL_KIB = 256
 # More than a tail holds: a limit where lines are asked for, not bytes.

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which machine this is, and which state folder: what tells one host under two names, or two hosts with one folder."""
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ def machine(root: str = "") -> dict[str, str | None]:
 
 
 def state(path: str) -> dict[str, str | None]:
-    """{dir, id, device, place} of a state folder. `id` is what the folder itself says, the same under every name and on every machine that it
-    is mounted on; `device`, its device and inode, is the same under every name on one machine, and so is `place`, which is there before the
-    folder is: the nearest folder above it that exists, and the rest of the path. Looking creates nothing."""
+    """{dir, id, device, place} of a state folder. `id` is what the folder itself says, the same under every name and on every machine that
+    it is mounted on; `device`, its device and inode, is the same under every name on one machine, and so is `place`, which is there before
+    the folder is: the nearest folder above it that exists, and the rest of the path. Looking creates nothing."""
     there, rest = path, ""
     while device(there) is None and there not in ("", "/"):
         there, rest = os.path.dirname(there), os.path.join(os.path.basename(there), rest)

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The interfaces of this host that could carry the KV cache, why the others could not, and the choice among them.
 
 What an interface is made of decides, not what it is called: see links.py for how that is read."""

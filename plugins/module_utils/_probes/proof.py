@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The proof of a group: its members are of one formation, and then real requests through its router, and one through each pair of members,
 measured by the engines' own counters."""
 
@@ -13,10 +12,10 @@ import typing as t
 import uuid
 from dataclasses import dataclass, field
 
-from .._core import evidence
-from .._core.errors import PdError
-from .._core.evidence import Generated, Growth, Transfer
-from .._core.order import natural
+from .._core.base.errors import PdError
+from .._core.base.order import natural
+from .._core.proof import evidence
+from .._core.proof.evidence import Generated, Growth, Transfer
 from . import http, metrics
 
 ATTEMPTS = 3

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Room on the disks of this host, and who is on its GPUs.
 
 Who is on GPUs is what the drivers' tools say: NVIDIA's and Ascend's. AMD's (rocm-smi --showpids, amd-smi process) name processes in forms
@@ -102,8 +101,9 @@ def strangers(
     proc: str = "/proc",
     known: t.Collection[str] | None = None,
 ) -> list[dict[str, t.Any]]:
-    """{gpu, pid, command, member} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each GPU,
-    `ours` the GPUs of members that live here, `known` the members that a label tells of (None: all): the GPUs of others nobody else knows.
+    """{gpu, pid, command, member} of those who are on a GPU and are no members of the state folder `root`. `names` gives the ids of each
+    GPU, `ours` the GPUs of members that live here, `known` the members that a label tells of (None: all): the GPUs of others nobody else
+    knows.
 
     A process that cannot be looked at (a container's, to a user who is not root; one with a number of another pid namespace) counts as the
     member's where one has that GPU: it would be a stranger to itself."""

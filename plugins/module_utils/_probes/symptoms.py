@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
-"""Log symptoms that any member can show, whatever its engine: `_core/symptom.py` says how they are read."""
+"""Log symptoms that any member can show, whatever its engine: `_core/watch/symptom.py` says how they are read."""
 
 from __future__ import annotations
 
-from .._core.symptom import Symptom, symptom
+from .._core.watch.symptom import Symptom, symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     symptom(

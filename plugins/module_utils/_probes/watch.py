@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Watching the members of one host while they start: a look every half second, until something is worth telling."""
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from .._core.errors import PdError
-from .._core.readiness import Judgement, Memory, Port, Sight, judge
-from .._core.symptom import Symptom, cut, diagnose, last_line
+from .._core.base.errors import PdError
+from .._core.watch.readiness import Judgement, Memory, Port, Sight, judge
+from .._core.watch.symptom import Symptom, cut, diagnose, last_line
 from . import carried, health, ports, processes
 
 LOOK_EVERY = 0.5

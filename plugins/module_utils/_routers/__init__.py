@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The routers' worker registries, by dialect name. A new router is a new file here and one line below."""
 
 from __future__ import annotations
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from . import sglang_router, vllm_router
 from .protocol import RouterDialect
 

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a router's worker registry can do, whichever router it is."""
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import typing as t
 from urllib.parse import urlsplit
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes.http import Answer, Unanswered, request
 
 

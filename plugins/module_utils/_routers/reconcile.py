@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Making a router's registry hold the members that are wanted: read, add, remove, and read back until it says so.
 
 The answer to a call proves nothing (sglang-router queues, vllm-router accepts a dead URL): only the list does."""
@@ -81,9 +80,11 @@ class Reconciler:
         timeout: float,
         clock: t.Callable[[], float] = time.monotonic,
         sleep: t.Callable[[float], None] = time.sleep,
+        may_change: t.Callable[[], None] = lambda: None,
     ) -> None:
         self.dialect, self.wanted = dialect, wanted
         self.clock, self.sleep = clock, sleep
+        self.may_change = may_change
         self.deadline = clock() + timeout
 
     def run(self, check: bool = False) -> Outcome:
@@ -136,6 +137,7 @@ class Reconciler:
         """Add what is missing, and see it there."""
         for wanted in difference.missing:
             try:
+                self.may_change()
                 self.dialect.add(self.wanted.url, wanted, self.wanted.model, self._call_timeout())
                 _once(outcome.added, wanted["url"])
             except RegistryError as exc:
@@ -148,6 +150,7 @@ class Reconciler:
 
     def _remove(self, peer: Peer, outcome: Outcome) -> None:
         try:
+            self.may_change()
             self.dialect.remove(self.wanted.url, peer, self._call_timeout())
             _once(outcome.removed, peer["url"])
         except RegistryError as exc:

@@ -1,14 +1,13 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """One registration with a router, from what is asked to what is told: for router_peers, and for the phase that starts a router."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from . import dialect
 from .reconcile import Outcome, Reconciler, Wanted
 
@@ -17,13 +16,16 @@ _DEFAULTS: dict[str, t.Any] = {
 }  # fmt: skip
 
 
-def register(asked: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised."""
+def register(
+    asked: t.Mapping[str, t.Any], check: bool, may_change: t.Callable[[], None] = lambda: None
+) -> dict[str, t.Any]:
+    """Do what router_peers was asked (its options, by name). A failure is `failed` and `msg` of the result; nothing is raised.
+    `may_change` is asked before each change, and raises when it may not be made any more."""
     given = {**_DEFAULTS, **asked}
     fields = ("url", "model", "peers", "remove", "spare", "only_remove", "exclusive", "manage", "settle")
     wanted = Wanted(**{name: given[name] for name in fields})
     try:
-        outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"]).run(check)
+        outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"], may_change=may_change).run(check)
     except PdError as exc:
         return {"failed": True, "msg": f"Registering members with the router at {wanted.url}: {exc}"}
     return describe(outcome, given, check)

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """sglang-router's registry, measured with 0.3.2. It answers 202: a worker is queued, and seen in the list only once it was reached."""
 
 from __future__ import annotations

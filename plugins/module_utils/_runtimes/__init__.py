@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Runtimes by name: what runs members on a host."""
 
 from __future__ import annotations
@@ -50,4 +49,3 @@ def images(runtimes: t.Mapping[str, Runtime], names: t.Sequence[str]) -> dict[st
         if isinstance(one, Prepares):
             return one.images(names)
     return {}
-

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Runtime docker: one container per member, named like it, in Docker or behind Podman's compatible socket.
 
 The truth of a member is its container's labels; the state directory holds what is bound into it, the record of its group and the lock."""
@@ -17,7 +16,7 @@ import shutil
 import time
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes import logs
 from . import docker_bound, docker_images, docker_spec, gone, guard, script
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError

@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The one exception of what runs on hosts: it says what was being done, to which member, and what to do next."""
 
 from __future__ import annotations
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 
 
 class HostError(PdError):

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The guard of a start: what a member's start script looks at before it becomes the member, whoever started it.
 
 A runtime starts a crashed member again within seconds, and knows nothing of its group. By then the group may have been formed anew, the

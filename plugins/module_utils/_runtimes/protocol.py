@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What every runtime can do. The use cases know this and no runtime."""
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from .store import Damaged
 
 
 class Live(t.TypedDict):
-    """A member as its host sees it. `state` is running, restarting, exited or missing (_core/observed.py)."""
+    """A member as its host sees it. `state` is running, restarting, exited or missing (_core/facts/observed.py)."""
 
     label: dict[str, t.Any]
     state: str

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What the collection keeps on a host, whatever the runtime: labels and records of groups, in one directory, written atomically and for
 good. It implements store.Store.
 
@@ -28,9 +27,9 @@ import time
 import typing as t
 import uuid
 
-from .._core import label as labels
-from .._core import record as records
-from .._core.checked import DamagedError
+from .._core.base.checked import DamagedError
+from .._core.facts import label as labels
+from .._core.facts import record as records
 from .errors import HostError
 from .store import Damaged
 
@@ -155,7 +154,19 @@ class State:
         return record
 
     def damaged(self) -> list[Damaged]:
-        return [*self._all_labels()[1], *self._all_records()[1]]
+        return [*self._all_labels()[1], *self._all_records()[1], *self._damaged_holds()]
+
+    def _damaged_holds(self) -> list[Damaged]:
+        found = []
+        for group in _entries(self.groups_dir):
+            path = self.holds_path(group)
+            try:
+                told = read_json(path)
+                if told is not None and not isinstance(told.get("holds"), list):
+                    raise DamagedError(path, "holds is no list")
+            except DamagedError as exc:
+                found.append(Damaged(exc.where, exc.why, None, None))
+        return found
 
     def group_lock(self, group: str) -> dict[str, t.Any] | None:
         """Who changes the group. A version that kept it in the record may have left one there."""

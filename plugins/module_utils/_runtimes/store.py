@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What is kept on a host of groups and their members, whatever keeps it: files (state.py), or the memory of a test."""
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ class Damaged(t.NamedTuple):
 
 
 class Store(t.Protocol):
-    """Labels and records are checked when they are read: what comes out of here has the shape that label.py and record.py say. `lock` is
-    held for every decision and every change."""
+    """Labels and records are checked when they are read: what comes out of here has the shape that _core/facts says. `lock` is held for
+    every decision and every change."""
 
     @property
     def root(self) -> str:

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Runtime supervisor: one supervisord per host and user, one program per member. It needs neither root nor containers."""
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import time
 import typing as t
 import xmlrpc.client
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes import logs, processes
 from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .errors import HostError

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Runtime systemd: one unit per member, of the system or of a user, for engines that are installed on the host itself."""
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import pwd
 import time
 import typing as t
 
-from .._core.errors import PdError
+from .._core.base.errors import PdError
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
 from . import gone, guard, systemd_unit, unlabelled

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings: what is said about a spec or a host. A list of them is the whole verdict; the worst severity decides."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+Severity = t.Literal["error", "unverified", "warning"]
+SEVERITIES: tuple[Severity, ...] = ("error", "unverified", "warning")
+DOCS = "https://github.com/inferops/pd/blob/main/docs/findings.md"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One message. `code` is stable and a heading of docs/findings.md; `hint` says what to do; `factor` names what could not be told."""
+
+    severity: Severity
+    code: str
+    message: str
+    hint: str = ""
+    roles: tuple[str, ...] = ()
+    host: str | None = None
+    factor: str | None = None
+
+    def to_plain(self) -> dict[str, t.Any]:
+        """The finding as results have it: what it is, and the link to its heading in docs/findings.md."""
+        plain: dict[str, t.Any] = {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "roles": list(self.roles),
+            "host": self.host,
+            "link": f"{DOCS}#{self.code}",
+        }
+        if self.factor:
+            plain["factor"] = self.factor
+        return plain
+
+
+@dataclass
+class Findings:
+    """A collector: rules add to it and go on, so that all reasons are told at once."""
+
+    items: list[Finding] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        """Once is enough: what the engine's level says wrongly is read for each role, and told for both."""
+        for at, known in enumerate(self.items):
+            if replace(known, roles=finding.roles) == finding:
+                self.items[at] = replace(known, roles=tuple(dict.fromkeys((*known.roles, *finding.roles))))
+                return
+        self.items.append(finding)
+
+    def error(
+        self, code: str, message: str, hint: str = "", roles: t.Iterable[str] = (), host: str | None = None
+    ) -> None:
+        """What makes answers wrong or a start fail."""
+        self.add(Finding("error", code, message, hint, tuple(roles), host))
+
+    def warning(
+        self, code: str, message: str, hint: str = "", roles: t.Iterable[str] = (), host: str | None = None
+    ) -> None:
+        """What costs speed or needs a person's eye."""
+        self.add(Finding("warning", code, message, hint, tuple(roles), host))
+
+    def unverified(self, factor: str, message: str, hint: str = "", roles: t.Iterable[str] = ()) -> None:
+        """A pairing factor that cannot be told: the group deploys, marked with the factor's name."""
+        self.add(Finding("unverified", "pairing-unverified", message, hint, tuple(roles), None, factor))
+
+    def unread(self, message: str, hint: str = "", roles: t.Iterable[str] = ()) -> None:
+        """What members would be, and cannot be compared: the group deploys."""
+        self.add(Finding("unverified", "identity-unverified", message, hint, tuple(roles)))
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [f for f in self.items if f.severity == "error"]
+
+    def fails(self, fail_on: str) -> bool:
+        """Whether the worst finding reaches `fail_on`: error, unverified (or worse), warning (or worse), or never."""
+        if fail_on == "never":
+            return False
+        limit = SEVERITIES.index(t.cast(Severity, fail_on))
+        return any(SEVERITIES.index(f.severity) <= limit for f in self.items)
+
+    def to_plain(self) -> list[dict[str, t.Any]]:
+        """Worst first, in the order found within a severity."""
+        return [f.to_plain() for f in sorted(self.items, key=lambda f: SEVERITIES.index(f.severity))]
+
+
+def as_text(findings: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """The findings as a person reads them: one paragraph each, the reason first, then what to do."""
+    lines = []
+    for f in findings:
+        where = f" [{f['host']}]" if f.get("host") else ""
+        lines.append(f"- {f['severity'].upper()} {f['code']}{where}: {f['message']}")
+        if f.get("hint"):
+            lines.append(f"    {f['hint']}")
+    return "\n".join(lines)

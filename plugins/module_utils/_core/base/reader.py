@@ -1,0 +1,239 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading what a user wrote, one key at a time: what does not fit becomes a finding that names the place, the value and what would fit."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import typing as t
+
+from .finding import Findings
+
+# What a plan of one group may hold: more is a slip of the finger.
+MAX_COUNT = 100_000
+RESOURCES = {"cpu": r"\d+(\.\d+)?", "memory": r"\d+(\.\d+)?\s*([KMGT]i?B?|B)?"}
+# Keys that mean something this product refuses: the reason is the answer.
+REFUSED = {
+    "scaling_schedule": "scheduled scaling does not go with prefill/decode groups: a schedule would change one role's count while the other"
+    " serves. Scale with the playbook inferops.pd.scale.",
+    "schedule": "scheduled scaling does not go with prefill/decode groups. Scale with the playbook inferops.pd.scale.",
+    "lora_list": "LoRA adapters cannot be addressed through the router (it knows members by the base model's name and answers 503).",
+    "lora": "LoRA adapters cannot be addressed through the router (it knows members by the base model's name and answers 503).",
+    "lora_modules": "LoRA adapters cannot be addressed through the router (it knows members by the base model's name and answers 503).",
+    "adapters": "LoRA adapters cannot be addressed through the router (it knows members by the base model's name and answers 503).",
+}
+# A group's and a cache service's: it becomes part of unit, container and file names.
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?$")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
+# Roles that take whole GPUs, and so no share of a CPU.
+GPU_ROLES = ("prefill", "decode")
+
+
+def kind(value: t.Any) -> str:
+    names = {
+        dict: "a dictionary",
+        list: "a list",
+        str: "text",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        type(None): "empty",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+class Reader:
+    """Reads one key at a time; what does not fit becomes a finding that names the place, the value and what would fit."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def bad(self, place: str, value: t.Any, wanted: str, roles: t.Iterable[str] = ()) -> None:
+        # What a dictionary or list holds may be a secret at the wrong place: its kind is told, not its content.
+        told = kind(value) if isinstance(value, (dict, list)) else repr(value)
+        self.findings.error("bad-value", f"{place}: {told} is not {wanted}.", f"Write {wanted}.", roles)
+
+    def keys(
+        self,
+        where: str,
+        mapping: t.Mapping[str, t.Any],
+        known: t.Iterable[str],
+        role: str = "",
+        misplaced: t.Mapping[str, str] | None = None,
+    ) -> None:
+        """Keys that are not `known`. `misplaced` says of keys that exist elsewhere why they are none here."""
+        known = list(known)
+        roles = [role] if role else []
+        for key in mapping:
+            key = str(key)
+            if key in known:
+                continue
+            if misplaced and key in misplaced:
+                self.findings.error("unknown-key", f"{where}.{key}: {misplaced[key]}", f"Remove {key}.", roles)
+            elif key in REFUSED:
+                self.findings.error("refused-key", f"{where}.{key}: {REFUSED[key]}", f"Remove {key}.", roles)
+            elif key == "replicas":
+                self.findings.error(
+                    "refused-key",
+                    f"{where}.{key}: a group has no count of its own.",
+                    "Set replicas on prefill and decode.",
+                    roles,
+                )
+            elif key == "resources" and role in GPU_ROLES:
+                self.findings.error(
+                    "refused-key",
+                    f"{where}.{key}: CPU and memory limits are for the router alone.",
+                    "An engine takes whole GPUs: set gpus.",
+                    roles,
+                )
+            else:
+                # What is written already is hardly what was meant.
+                absent = [k for k in known if k not in mapping]
+                near = difflib.get_close_matches(key, absent, 1, 0.6) or difflib.get_close_matches(key, known, 1, 0.5)
+                self.findings.error(
+                    "unknown-key",
+                    f"{where}.{key}: there is no such key.",
+                    f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}.",
+                    roles,
+                )
+
+    def text(self, where: str, mapping: t.Mapping[str, t.Any], key: str, required: str = "") -> str | None:
+        value = mapping.get(key)
+        if value is None or value == "":
+            if required:
+                self.findings.error("missing-value", f"{where}.{key}: missing: {required}.", f"Write {key}: ...")
+            return None
+        if isinstance(value, (dict, list, bool)):
+            self.bad(f"{where}.{key}", value, "text")
+            return None
+        return str(value)
+
+    def choice(
+        self, where: str, mapping: t.Mapping[str, t.Any], key: str, choices: tuple[str, ...], default: t.Any
+    ) -> t.Any:
+        value = mapping.get(key)
+        if value is None:
+            return default
+        if value not in choices:
+            near = difflib.get_close_matches(str(value), choices, 1, 0.5)
+            self.findings.error(
+                "bad-value",
+                f"{where}.{key}: {value!r} is not one of {', '.join(choices)}.",
+                f"Did you mean {near[0]!r}?" if near else f"Write one of {', '.join(choices)}.",
+            )
+            return default
+        return value
+
+    def integer(
+        self,
+        where: str,
+        mapping: t.Mapping[str, t.Any],
+        key: str,
+        default: int | None,
+        minimum: int,
+        role: str = "",
+        maximum: int = MAX_COUNT,
+    ) -> int | None:
+        """A count; text such as "2" (from `-e`) is read as one."""
+        value = mapping.get(key)
+        if value is None or value == "":
+            return default
+        number = value if isinstance(value, int) and not isinstance(value, bool) else None
+        if isinstance(value, str) and re.fullmatch(r"-?\d{1,9}", value.strip()):
+            number = int(value)
+        if number is None or not minimum <= number <= maximum:
+            wanted = f"a whole number of at least {minimum}"
+            if (number is not None and number > maximum) or (isinstance(value, str) and len(value) > 9):
+                wanted = f"a whole number from {minimum} to {maximum}"
+            self.bad(f"{where}.{key}", value, wanted, [role] if role else [])
+            return default
+        return number
+
+    def mapping(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> dict[str, t.Any]:
+        value = mapping.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            # The value is not repeated: it may be a secret, or hold one.
+            self.findings.error(
+                "bad-value", f"{where}.{key}: a dictionary belongs here, this is {kind(value)}.", "Write a dictionary."
+            )
+            return {}
+        return value
+
+    def pattern(self, where: str, mapping: t.Mapping[str, t.Any], key: str, role: str) -> str:
+        """A host pattern, as text or as a list of patterns."""
+        value = mapping.get(key)
+        if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return ":".join(value)
+        if value is None or isinstance(value, str):
+            return value or ""
+        self.bad(f"{where}.{key}", value, "a host pattern, as text or a list", [role])
+        return ""
+
+    def resources(self, where: str, mapping: t.Mapping[str, t.Any], role: str) -> dict[str, t.Any]:
+        given = self.mapping(where, mapping, "resources")
+        self.keys(f"{where}.resources", given, RESOURCES, role)
+        for key, form in RESOURCES.items():
+            value = given.get(key)
+            if value is not None and (
+                isinstance(value, bool) or not re.fullmatch(form, str(value)) or not str(value).strip("0.")
+            ):
+                self.bad(
+                    f"{where}.resources.{key}", value, "an amount above zero, such as 2, or 2GiB for memory", [role]
+                )
+        return given
+
+    def sequence(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> list[t.Any]:
+        value = mapping.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.bad(f"{where}.{key}", value, "a list")
+            return []
+        return value
+
+    def texts(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> list[str]:
+        out = []
+        for number, item in enumerate(self.sequence(where, mapping, key)):
+            if isinstance(item, (dict, list, bool)) or item is None:
+                self.bad(f"{where}.{key}[{number}]", item, "text such as --flag=value")
+            else:
+                out.append(str(item))
+        return out
+
+    def command(self, where: str, mapping: t.Mapping[str, t.Any]) -> tuple[str, ...] | None:
+        value = mapping.get("command")
+        if value is None or value == "":
+            return None
+        if isinstance(value, str):
+            try:
+                return tuple(shlex.split(value))
+            except ValueError:
+                self.bad(f"{where}.command", value, "a command line whose quotes close")
+                return None
+        return tuple(self.texts(where, {"command": value}, "command"))
+
+    def env(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> dict[str, str]:
+        out = {}
+        for name, value in self.mapping(where, mapping, key).items():
+            name = str(name)
+            if not _ENV_NAME.fullmatch(name):
+                self.findings.error(
+                    "bad-value",
+                    f"{where}.{key}: {name!r} is no name of an environment variable.",
+                    "Use letters, digits and underscores.",
+                )
+            elif isinstance(value, (dict, list)):
+                # A secret's value must not be repeated in a message.
+                self.findings.error(
+                    "bad-value", f"{where}.{key}.{name}: the value is not text.", "Write text; JSON in quotes."
+                )
+            elif isinstance(value, bool):
+                out[name] = "1" if value else "0"
+            else:
+                out[name] = "" if value is None else str(value)
+        return out

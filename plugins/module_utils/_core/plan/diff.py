@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Differences, as a person reads them: before and after of a group's templates, and what a plan does to each host."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import typing as t
+
+from ..base.arguments import options
+
+
+def of_templates(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[str]:
+    """The lines that differ between two masked group templates, one fact a line: `decode args: --max-num-seqs=4 -> 8`."""
+    lines: list[str] = []
+    if not before:
+        return lines
+    for key, called in (
+        ("mode", "mode"),
+        ("runtime", "runtime"),
+        ("policy", "membership"),
+        ("restart", "restart rule"),
+    ):
+        if before.get(key) != after.get(key):
+            lines.append(f"{called}: {_text(before.get(key))} -> {_text(after.get(key))}")
+    for role in sorted({*before.get("roles", {}), *after.get("roles", {})}):
+        old, new = before.get("roles", {}).get(role, {}), after.get("roles", {}).get(role, {})
+        if old == new:
+            continue
+        args = _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
+        if old.get("argv") != new.get("argv") and not args:
+            args = [f"{role} args: the same flags, written or ordered differently"]
+        lines += args
+        lines += _values(f"{role} env", old.get("env") or {}, new.get("env") or {})
+        for key in sorted({*old, *new} - {"argv", "env"}):
+            if old.get(key) != new.get(key):
+                lines.append(f"{role} {key}: {_text(old.get(key))} -> {_text(new.get(key))}")
+    return lines
+
+
+def _flags(argv: t.Sequence[str]) -> dict[str, str]:
+    """Flags by name with their values; the words before the first flag are the command."""
+    found = options(argv)
+    first = found[0].start if found else len(argv)
+    flags: dict[str, str] = {"command": shlex.join(argv[:first])}
+    for option in found:
+        value = option.value if option.value is not None else "(set)"
+        flags[option.flag] = f"{flags[option.flag]} {value}" if option.flag in flags else value
+    return flags
+
+
+def _values(what: str, old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
+    lines = []
+    for name in [*old, *(n for n in new if n not in old)]:
+        if old.get(name) == new.get(name):
+            continue
+        if name not in new:
+            lines.append(f"{what}: {name}={_text(old[name])} removed")
+        elif name not in old:
+            lines.append(f"{what}: {name}={_text(new[name])} added")
+        else:
+            lines.append(f"{what}: {name}={_text(old[name])} -> {_text(new[name])}")
+    return lines
+
+
+def _text(value: t.Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def of_plan(
+    plan: t.Mapping[str, t.Any], before: t.Mapping[str, t.Any], masked: t.Mapping[str, t.Any]
+) -> list[dict[str, str]]:
+    """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
+    if not plan["changed"] and not plan["pending"] and not plan["steps"]:
+        return []
+    was = before.get("revision")
+    revision = plan["revision"] if was in (None, plan["revision"]) else f"{was} -> {plan['revision']}"
+    head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {revision}"
+    lines = [f"{head}, generation {plan['generation']}"]
+    if plan["pending"]:
+        lines.append(f"pending, applied by inferops.pd.restart -e pd_group={plan['group']}:")
+        lines += [f"  ~ {line}" for line in [*of_templates(before.get("templates") or {}, masked), *plan["moved"]]]
+    elif plan["action"] == "restart":
+        lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
+    lines += of_steps(plan)
+    if plan["router"]["peers"] and plan["steps"]:
+        lines.append(
+            f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
+        )
+        if plan["router"]["first"] is not None:
+            lines.append("  before this run, yours to apply:")
+            lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["first"]]
+            lines.append("  after it:")
+        lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["peers"]]
+    if plan["endpoint"]["url"]:
+        lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")
+    return [{"prepared": "\n".join(lines) + "\n"}]
+
+
+def of_steps(plan: t.Mapping[str, t.Any]) -> list[str]:
+    """The ordered actions, each new member with its ports, environment and command line."""
+    members = {m["id"]: m for m in plan["members"]}
+    lines: list[str] = []
+    for step in plan["steps"]:
+        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step["do"], "*")
+        what = " ".join(filter(None, [step["do"], step["member"], step["host"] and f"on {step['host']}"]))
+        lines.append(f"{mark} [{step['phase']}] {what}: {step['why']}")
+        member = members.get(step["member"] or "")
+        if member and step["do"] in ("create", "replace"):
+            lines += _member(member)
+    return lines
+
+
+def _member(member: t.Mapping[str, t.Any]) -> list[str]:
+    part = member["parts"][0]
+    bands = ", ".join(
+        f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "")
+        for n, b in part["ports"].items()
+    )
+    lines = [
+        f"    port {part['port']}"
+        + (f", {bands}" if bands else "")
+        + (f", GPUs {','.join(part['gpus'])}" if part["gpus"] else "")
+    ]
+    cache = part["labels"].get("cache")
+    if cache:
+        lines.append("    " + _cache(cache))
+    lines += [f"    env {name}={value}" for name, value in part["env"].items()]
+    lines += [f"    env {name}=(secret)" for name in part["secrets"]]
+    for file in part["files"]:
+        if file.get("content") is not None:
+            lines += [f"    file {file['path']}: {line}" for line in str(file["content"]).splitlines()]
+    lines.append("    " + shlex.join(part["argv"]))
+    return lines
+
+
+def _cache(cache: t.Mapping[str, t.Any]) -> str:
+    service = f" ({cache['service']})" if cache.get("service") else ""
+    without = "" if cache.get("injected") else "WITHOUT "
+    return f"{without}cache {cache['provider']}{service}: {cache['why']}"

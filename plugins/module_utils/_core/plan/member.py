@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members: a role template filled in for one place, as the plan shows it and as its host runs it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..facts.label import SCHEMA
+from ..facts.observed import Host
+from ..recipes.engine import Engine
+from ..recipes.mode import Mode
+from ..spec.cache_service import client_values
+from ..spec.spec import Group
+from ..template.template import CompiledRole, GroupTemplate, RoleTemplate
+from .cache_instances import Instance
+from .formations import Formation
+from .placement import Seat
+
+CONTAINERS = ("docker",)
+VISIBLE_DEVICES = {
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "HIP_VISIBLE_DEVICES",
+    "ascend": "ASCEND_RT_VISIBLE_DEVICES",
+}
+
+
+def member_id(group: str, role: str, index: int) -> str:
+    return f"{group}-{role}-{index}"
+
+
+def bracket(address: str) -> str:
+    """An address as a URL writes it: IPv6 in brackets."""
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address
+
+
+def url_of(address: str, port: int) -> str:
+    return f"http://{bracket(address)}:{port}"
+
+
+def values_of(member: str, index: int, host: Host, seat: Seat) -> dict[str, t.Any]:
+    """The values of the placeholders that a host fills in. Left out is what the host has not: its use is then an error that names it."""
+    values: dict[str, t.Any] = {
+        "member.id": member,
+        "member.index": index,
+        "member.host": host.name,
+        "port": seat.port,
+        "member.gpus": seat.gpus,
+    }
+    if host.address:
+        values["member.address"] = host.address
+    if host.kv_address:
+        values["member.kv_address"] = host.kv_address
+        values["member.kv_interface"] = ",".join(host.kv_names)
+        values["member.ucx_net_devices"] = host.ucx_net_devices
+        values["member.rdma_devices"] = ",".join(host.kv_devices)
+    for name, band in seat.ports.items():
+        values[f"ports.{name}"] = band["base"]
+        values[f"ports.{name}.count"] = band["count"]
+    return values
+
+
+def cache_values(instance: Instance | None) -> dict[str, t.Any]:
+    """The placeholders of the cache service that a member uses."""
+    return client_values(instance.address, instance.port) if instance else {}
+
+
+def build(
+    group: Group,
+    template: GroupTemplate,
+    compiled: CompiledRole,
+    engine: Engine | None,
+    host: Host,
+    seat: Seat,
+    index: int,
+    formation: Formation,
+    shared: t.Mapping[str, t.Any],
+    cache: t.Mapping[str, t.Any] | None = None,
+) -> dict[str, t.Any]:
+    """One member of the plan. `shared` are values of the whole group and of the host's cache service; `cache` is what its
+    label says of its KV cache. Raises PdError for a placeholder that has no value here."""
+    role = compiled.template
+    name = member_id(group.name, role.role, index)
+    values = {**shared, **values_of(name, index, host, seat)}
+    argv, env, files = compiled.fill(values)
+    if seat.gpus and group.runtime not in CONTAINERS:
+        env = {**_gpu_mask(host, seat), **env}
+    url = url_of(host.address or "", seat.port)
+    health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
+    labels = {
+        "schema": SCHEMA,
+        "group": group.name,
+        "member": name,
+        "role": role.role,
+        "index": index,
+        "formation": formation.id,
+        "generation": formation.generation,
+        **_labels(template, role.role, engine, host, seat, health),
+        "source": _source(group, role.role, role.executable, role.image),
+        **({"cache": dict(cache)} if cache else {}),
+    }
+    filled = {"argv": argv, "env": env, "files": files, "mounts": compiled.fill_mounts(values)}
+    return {
+        "id": name,
+        "role": role.role,
+        "index": index,
+        "revision": template.revision,
+        "address": host.address,
+        "kv_address": host.kv_address if role.role != "router" else None,
+        "url": url,
+        "parts": [_part(group, role, host, seat, filled, labels)],
+        "probe": _probe(group, template.mode, engine, url, health, seat, role.role),
+        "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
+        "restart": dict(template.mode.restart),
+        "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
+    }
+
+
+def _part(
+    group: Group,
+    role: RoleTemplate,
+    host: Host,
+    seat: Seat,
+    filled: t.Mapping[str, t.Any],
+    labels: dict[str, t.Any],
+) -> dict[str, t.Any]:
+    """What runs on one host. `filled` are the template's texts with this place's values."""
+    return {
+        "host": host.name,
+        "rank": 0,
+        "gpus": seat.gpus,
+        "port": seat.port,
+        "ports": seat.ports,
+        "image": role.image,
+        "pull": role.pull,
+        "vendor": _vendor(host, seat),
+        "model": group.model if role.role != "router" else None,
+        "executable": role.executable,
+        "argv": filled["argv"],
+        "env": filled["env"],
+        "secrets": list(role.secrets),
+        "files": filled["files"],
+        "mounts": filled["mounts"],
+        "devices": list(role.devices),
+        "limits": dict(role.resources),
+        **({"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}),
+        "labels": labels,
+    }
+
+
+def _source(group: Group, role: str, executable: str, image: str | None) -> dict[str, t.Any]:
+    """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
+    given = {"model": group.model if role != "router" else None, "executable": executable, "image": image}
+    if group.runtime in CONTAINERS:
+        given["executable"] = None
+    return {key: value for key, value in given.items() if value}
+
+
+def _labels(
+    template: GroupTemplate, role: str, engine: Engine | None, host: Host, seat: Seat, health: str
+) -> dict[str, t.Any]:
+    """What is found of a member again by whoever looks at its host: how it was started, what it holds, how it is asked."""
+    return {
+        "revision": template.revision,
+        "port": seat.port,
+        "ports": seat.ports,
+        "gpus": seat.gpus,
+        "address": host.address,
+        "kv_address": host.kv_address,
+        "url": url_of(host.address or "", seat.port),
+        "health": health,
+        "backend": engine.backend if engine else None,
+        "dialect": template.recipe.dialect if role == "router" and template.recipe else None,
+        "policy": template.policy if role == "router" else None,
+    }
+
+
+def _vendor(host: Host, seat: Seat) -> str | None:
+    """The maker of the member's GPUs, where all are of one."""
+    found = {str(g.get("vendor")).lower() for g in host.gpus if str(g["id"]) in seat.gpus and g.get("vendor")}
+    return found.pop() if len(found) == 1 else None
+
+
+def _gpu_mask(host: Host, seat: Seat) -> dict[str, str]:
+    """What confines a member to its own GPUs where no container does: the variable of its vendor, over which a user's own wins."""
+    vendors = {str(g.get("vendor") or "nvidia").lower() for g in host.gpus if str(g["id"]) in seat.gpus}
+    return {VISIBLE_DEVICES[v]: ",".join(seat.gpus) for v in sorted(vendors) if v in VISIBLE_DEVICES}
+
+
+def _probe(
+    group: Group, mode: Mode, engine: Engine | None, url: str, health: str, seat: Seat, role: str
+) -> dict[str, t.Any]:
+    """How the host tells that the member is ready: its health path, and the ports that it must itself be listening on."""
+    listening = [{"name": "http", "port": seat.port}]
+    listens = {band.name for band in mode.bands if role in band.listen}
+    for name, band in ((n, b) for n, b in seat.ports.items() if n in listens):
+        listening += [{"name": name, "port": band["base"] + i} for i in range(band["count"])]
+    return {
+        "url": url,
+        "health": health,
+        "listening": listening,
+        "backend": engine.backend if engine else None,
+        "limit": group.limits["start"] if role != "router" else min(group.limits["start"], 120),
+        "busy": list(engine.busy_metrics) if engine else [],
+        "done": list(engine.done_metrics) if engine else [],
+        "held": list(engine.held_metrics) if engine and role == "prefill" else [],
+        "metrics": engine.metrics_path if engine else None,
+    }
+
+
+def identity(host: Host, model: str, executable: str, image: str | None) -> dict[str, t.Any]:
+    """What must be the same for all members of a generation beside their spec: which engine it really is, and which model. `image_id` is
+    the same for an image that was loaded from a file, which has no digest."""
+    found = host.image(image) if image else {}
+    engine = (found.get("digest") or found.get("id")) if image else host.executable(executable).get("version")
+    return {"engine": engine, "image_id": found.get("id"), "model": host.model(model).get("fingerprint")}
+
+
+def identity_of_source(host: Host, source: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What a member with this label `source` would be if it were started on its host now."""
+    return identity(host, str(source.get("model")), str(source.get("executable")), source.get("image"))
+
+
+def seat_of(label: t.Mapping[str, t.Any], host: str) -> Seat:
+    """The seat that a running member holds."""
+    return Seat(host, int(label["port"]), dict(label.get("ports") or {}), [str(g) for g in label.get("gpus") or ()])

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The peers that a router was started with, against those that there are: who is gone or moved, who was started again at the same
+address, who is new; and the marks of a router that has lost its peers, or has others."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..facts.observed import Member
+from ..spec.spec import ENGINE_ROLES
+from .situation import Situation
+
+Peer = t.Mapping[str, t.Any]
+
+
+@dataclass
+class Change:
+    """What separates the peers that a router was started with from those that the group has after this plan. `up` are the ids of peers that
+    serve now and stay."""
+
+    gone: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    up: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the router has a peer that is not there any more, or not the one that it knows."""
+        return bool(self.gone or self.restarted)
+
+    def __str__(self) -> str:
+        told = (("gone or moved", self.gone), ("started again", self.restarted), ("new", self.added))
+        return "; ".join(f"{what}: {', '.join(ids)}" for what, ids in told if ids)
+
+
+def registered_urls(live: t.Mapping[str, t.Any]) -> set[str] | None:
+    """The URLs in a router's registry, as this collection writes them; None when it could not be read."""
+    found = live.get("registered")
+    return None if found is None else {str(peer["url"]).rstrip("/") for peer in found}
+
+
+def snapshot(
+    peers: t.Iterable[t.Mapping[str, t.Any]], starts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
+) -> list[dict[str, t.Any]]:
+    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of
+    it."""
+    return [
+        {
+            "member": p["member"],
+            "role": p["role"],
+            "url": p["url"],
+            "ports": {n: dict(b) for n, b in p["ports"].items()},
+            **((starts or {}).get(p["member"]) or {}),
+        }
+        for p in peers
+    ]
+
+
+def started(live: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A member's generation of restart: how often its process was started, and which and when. Of `live` facts, or of what a wait saw."""
+    return {"restarts": int(live.get("restarts") or 0), "pid": live.get("pid"), "started": live.get("since")}
+
+
+def same_start(noted: Peer, now: Peer) -> bool:
+    """Whether a peer still is the process that was noted. The time does not count: a clock may have been set since. What was noted by an
+    older release without a start is believed."""
+    return all(noted.get(key) == now.get(key) for key in ("restarts", "pid") if noted.get(key) is not None)
+
+
+def compare(
+    noted: t.Sequence[Peer], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
+) -> Change:
+    """The peers of a router's snapshot against `peers`, of which `kept` run already. URLs in `ignore` cannot be told anything of."""
+    change = Change()
+    before = {p["member"]: p for p in noted if p["url"] not in ignore}
+    after = {p["member"]: p for p in snapshot(peers)}
+    for name, old in before.items():
+        new, member = after.get(name), kept.get(name)
+        if new is None or member is None or any(old.get(key) != new[key] for key in ("role", "url", "ports")):
+            change.gone.append(name)
+        elif not same_start(old, started(member.live)):
+            change.restarted.append(name)
+        else:
+            change.up.append(name)
+    change.added = [name for name in after if name not in before]
+    fresh = {*change.added, *change.gone, *change.restarted}
+    change.up += [name for name, member in kept.items() if name in fresh and name in after and member.ready]
+    return change
+
+
+def forgot_peers(situation: Situation) -> list[dict[str, t.Any]]:
+    """A router that has its members from its API and was started again by its runtime knows none of them: it answers, and nobody is
+    served."""
+    router = next((m for m in situation.of_role("router", alive=True)), None)
+    have = registered_urls(router.live) if router is not None else None
+    if router is None or router.label.get("policy") != "dynamic" or have is None:
+        return []
+    empty = []
+    for role in ENGINE_ROLES:
+        urls = {m.label.get("url") for m in situation.of_role(role, alive=True)}
+        if urls and not urls & have:
+            empty.append(role)
+    if not empty:
+        return []
+    restarts = int(router.live.get("restarts") or 0)
+    how = f"it was started again by its runtime ({restarts}x)" if restarts else "its registry was emptied"
+    why = f"{router.id} has no {' and no '.join(empty)} member in its registry: {how}. Deploy registers them again"
+    return [{"mark": "router_forgot_peers", "why": why}]
+
+
+def stale_peers(situation: Situation) -> list[dict[str, t.Any]]:
+    """A router with its peers on its command line that has one which is gone, or is not the process that it knows."""
+    router = next((m for m in situation.of_role("router", alive=True)), None)
+    if router is None or router.label.get("policy") != "restart" or router.label.get("peers") is None:
+        return []
+    engines = {m.id: m for role in ENGINE_ROLES for m in situation.of_role(role, alive=True)}
+    peers = [
+        {"member": m.id, "role": m.role, "url": m.label.get("url"), "ports": m.label.get("ports") or {}}
+        for m in engines.values()
+    ]
+    change = compare(router.label["peers"], peers, engines, situation.unknown_urls)
+    if not change.broken:
+        return []
+    return [{"mark": "router_peers_stale", "why": f"{router.id} was started with other peers ({change})"}]

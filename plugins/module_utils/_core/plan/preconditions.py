@@ -1,0 +1,238 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each host that gets a member must have, before anything starts; and what a rendered member must not contradict."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..base.arguments import Option, options, read_json_object
+from ..base.finding import Findings
+from ..facts import images
+from ..facts.observed import Host
+from ..spec.spec import ENGINE_ROLES, Group
+from ..template import kv_compose
+from ..template.pasted import told
+from ..template.template import RoleTemplate
+from .member import CONTAINERS
+from .placement import Seat
+from .situation import Request
+
+
+def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collection[str], findings: Findings) -> None:
+    """What each host that gets a member must have, before anything starts: told once per host."""
+    group = request.group
+    roles_on: dict[str, set[str]] = {}
+    for name, seat in seats.items():
+        roles_on.setdefault(seat.host, set()).add(name[len(group.name) + 1 :].rpartition("-")[0])
+    wide = len({*roles_on, *kept}) > 1
+    prints: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
+    unread: list[str] = []
+    for name, roles in roles_on.items():
+        host = request.hosts[name]
+        check_runtime_of(group.runtime, host, findings)
+        check_ephemeral(host, findings)
+        for role in sorted(roles):
+            _check_executable(request, host, role, findings)
+            _check_image(group, request.template.roles[role], host, findings)
+        engines = sorted(roles - {"router"})
+        if not host.address:
+            findings.error(
+                "no-address", f"{name} has no address that its peers could use.", "Set pd_address.", [], name
+            )
+        if engines and request.template.mode.interface_plane != "none":
+            _check_interface(host, wide, engines, findings)
+        if engines:
+            fingerprint = _check_model(group.model, host, engines, findings)
+            prints.setdefault(fingerprint, []).append(name)
+            for role in engines if group.runtime not in CONTAINERS else ():
+                facts = host.executable(request.template.roles[role].executable)
+                if facts.get("version"):
+                    versions.setdefault(str(facts["version"]), []).append(f"{role} on {name}")
+                elif facts.get("exists"):
+                    unread.append(f"{role} on {name}")
+    unknown = prints.pop("", [])
+    _check_identity(group, unread, [n for n in unknown if request.hosts[n].model(group.model).get("exists")], findings)
+    _check_images(request, {h: roles & {*ENGINE_ROLES} for h, roles in roles_on.items()}, findings)
+    if len(versions) > 1:
+        told = "; ".join(f"{version}: {', '.join(where)}" for version, where in sorted(versions.items()))
+        say = findings.error if request.template.mode.pairing.get("handshake") else findings.warning
+        say(
+            "pairing-engine-version",
+            f"the engine is not the same on all hosts: {told}.",
+            "Install one version on all.",
+            ENGINE_ROLES,
+        )
+    if len(prints) > 1:
+        told = "; ".join(f"{key[:12]} on {', '.join(names)}" for key, names in sorted(prints.items()))
+        findings.error(
+            "model-differs",
+            f"model {group.model} is not the same on all hosts: {told}.",
+            "Copy one version to all: a pair of two answers wrongly, with 200.",
+        )
+
+
+def _check_identity(group: Group, engines: t.Sequence[str], models: t.Sequence[str], findings: Findings) -> None:
+    """What members would be cannot be compared where it cannot be read, and is never taken for the same."""
+    if engines:
+        findings.unread(
+            f"the engine's version cannot be read of {', '.join(engines)}: whether all run the same one is unverified.",
+            "Name the engine's own command in its Python environment (bin/vllm) as executable, not a wrapper around it.",
+            ENGINE_ROLES,
+        )
+    if models:
+        findings.unread(
+            f"model {group.model} has no fingerprint on {', '.join(models)}: whether all have the same one is unverified.",
+            "Make it readable for the user that the playbook becomes.",
+            ENGINE_ROLES,
+        )
+
+
+def _check_images(request: Request, roles_on: t.Mapping[str, t.Collection[str]], findings: Findings) -> None:
+    """One name that is several images. What is pulled anew is known after that: the verdict on the preparation compares it."""
+    if request.group.runtime not in CONTAINERS:
+        return
+    found: dict[str, list[tuple[str, images.Image]]] = {}
+    for name, roles in roles_on.items():
+        for template in (request.template.roles[role] for role in sorted(roles)):
+            if template.image and template.pull != "always":
+                found.setdefault(template.image, []).append((name, request.hosts[name].image(template.image)))
+    for image, where in found.items():
+        kinds = images.kinds(where)
+        if len(kinds) > 1:
+            findings.error(
+                "image-differs",
+                f"image {image} is {len(kinds)} images: {images.told(kinds)}.",
+                "Write its digest in the spec (name@sha256:...), or have one of them on all hosts (pull: always).",
+                ENGINE_ROLES,
+            )
+
+
+def check_ephemeral(host: Host, findings: Findings) -> None:
+    """An outgoing connection of any process can sit on a port of the kernel's client range when a member wants to listen there."""
+    ports = host.facts.get("ports") or {}
+    if ports.get("exposed"):
+        span = f"{host.port_low}-{host.port_high}"
+        clients = "-".join(map(str, ports.get("ephemeral") or ()))
+        findings.warning(
+            "ports-ephemeral",
+            f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({clients}):"
+            " an outgoing connection can take a member's port while it restarts.",
+            "Reserve them (inferops.pd.preflight -e pd_reserve_ports=true adds them to net.ipv4.ip_local_reserved_ports), or set"
+            " pd_port_range below that range.",
+            [],
+            host.name,
+        )
+
+
+def check_runtime_of(name: str, host: Host, findings: Findings) -> None:
+    """Whether members can be run on the host by the runtime `name`."""
+    runtime = host.runtime(name)
+    if not runtime.get("available"):
+        why = runtime.get("why") or "the host reports none"
+        findings.error(
+            "runtime-missing",
+            f"runtime {name} is not usable on {host.name}: {why}.",
+            runtime.get("hint") or "Install it, or choose another runtime.",
+            [],
+            host.name,
+        )
+
+
+def _check_executable(request: Request, host: Host, role: str, findings: Findings) -> None:
+    template = request.template.roles[role]
+    if request.group.runtime in CONTAINERS or not template.executable:
+        return
+    own = role == "router" or "executable" in request.group.roles[role].own
+    place = f"roles.{role}.executable" if own else "engine.executable"
+    if not host.executable(template.executable).get("exists"):
+        findings.error(
+            "executable-missing",
+            f"{place}: {template.executable} is not there, or not executable, on {host.name}.",
+            f"Install it, or set {'engine' if role != 'router' else 'roles.router'}.executable to its path.",
+            [role],
+            host.name,
+        )
+
+
+def _check_image(group: Group, template: RoleTemplate, host: Host, findings: Findings) -> None:
+    """An image that is not there and cannot be had is told before anything stops."""
+    if group.runtime not in CONTAINERS or not template.image:
+        return
+    facts = host.image(template.image)
+    if facts and facts.get("exists") is False and (template.pull == "never" or not facts.get("pullable")):
+        findings.error(
+            "image-missing",
+            f"{host.name}: image {template.image} is not there"
+            + (
+                ", and pull is never."
+                if template.pull == "never"
+                else f" and cannot be pulled: {facts.get('why') or 'no registry has it'}."
+            ),
+            "Load it on the host, or name one that its registry has.",
+            [template.role],
+            host.name,
+        )
+
+
+def _check_interface(host: Host, wide: bool, roles: list[str], findings: Findings) -> None:
+    if host.kv_error:
+        findings.error(
+            "kv-interface",
+            f"{host.name}: {host.kv_error}",
+            "Set pd_kv_interface for the host to the NIC that the KV cache travels over.",
+            roles,
+            host.name,
+        )
+    elif wide and host.kv_names == ("lo",):
+        findings.error(
+            "kv-interface",
+            f"{host.name}: the KV interface is lo, but the group spans several hosts.",
+            "Set pd_kv_interface to a NIC that the others reach.",
+            roles,
+            host.name,
+        )
+
+
+def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -> str:
+    facts = host.model(model)
+    if not facts.get("exists"):
+        findings.error(
+            "model-missing",
+            f"model: {model} is not there on {host.name}.",
+            "Copy the model to the host, or mount it; it must have the same path on every host.",
+            roles,
+            host.name,
+        )
+    return str(facts.get("fingerprint") or "")
+
+
+def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Findings) -> None:
+    """Lines that looked derived when the spec was read must be what some member of the role really got."""
+    for role in request.template.roles.values():
+        mine = (
+            [o for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])]
+            if role.pasted
+            else []
+        )
+        got = {text for option in mine for text in told(option, parts=True)}
+        composed = any(_composed(option) for option in mine)
+        for written, derived in role.pasted:
+            (option,) = options([written])
+            if role.service and not composed and _composed(option):
+                # Its members start without the cache: nobody has the line to compare with.
+                continue
+            if members and not told(option) & got:
+                findings.error(
+                    "owned-flag",
+                    f"{request.group.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
+                    f" own ({derived}).",
+                    "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
+                    [role.role],
+                )
+
+
+def _composed(option: Option) -> bool:
+    return (read_json_object(option.value or "") or {}).get("kv_connector") == kv_compose.MULTI

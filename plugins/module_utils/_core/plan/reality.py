@@ -1,0 +1,212 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Same spec, another reality: a member that comes must be the same engine and have the same model as those of its generation
+that run. Where a host has changed under an unchanged spec the group is pending: nothing of it is started beside the others."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..base.finding import Findings
+from ..facts.observed import Host, Member
+from ..spec.spec import ENGINE_ROLES
+from .member import identity, identity_of_source, member_id
+from .placement import Seat
+from .situation import Choice, Request
+
+# How a person is told of each fact.
+_CALLED = {
+    "image": "image",
+    "engine": "engine version",
+    "model": "model fingerprint",
+    "files": "model files (names, sizes, times)",
+    "engine files": "engine files (names, sizes, times)",
+}
+_SHOWN = 19
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A fact that is another one on `host` than with the members that run; `member` is who would run it."""
+
+    fact: str
+    host: str
+    was: str
+    now: str
+    member: str
+
+    def line(self) -> str:
+        """One line of a diff of a pending configuration."""
+        return f"{_CALLED[self.fact]} on {self.host}: {self.was[:_SHOWN]} -> {self.now[:_SHOWN]}"
+
+
+def moved(theirs: t.Sequence[t.Mapping[str, t.Any]], mine: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
+    """(fact, what the others have, what this one would have) where an identity fits none of the others'. What is not known of either
+    side is no difference. An image is the same by its digest or by its id: one that was loaded from a file has no digest."""
+    found = []
+    for fact in ("engine", "model"):
+        value = mine.get(fact)
+        peers = [r for r in theirs if r.get(fact) and _comparable(fact, r, mine)]
+        if not value or not peers or any(_same(fact, r, mine) for r in peers):
+            continue
+        image = fact == "engine" and str(value).startswith("sha256:")
+        found.append(("image" if image else fact, ", ".join(sorted({str(r[fact]) for r in peers})), str(value)))
+    return found
+
+
+def files(member: Member, host: Host) -> list[tuple[str, str, str]]:
+    """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their
+    times are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another
+    model."""
+    identity_, source = member.label.get("identity") or {}, member.label.get("source") or {}
+    looks = (
+        ("files", "stamp", host.model(str(source.get("model")))),
+        ("engine files", "engine_stamp", host.executable(str(source.get("executable")))),
+    )
+    return [
+        (fact, str(identity_[key]), str(now["stamp"]))
+        for fact, key, now in looks
+        if identity_.get(key) and now.get("stamp") and identity_[key] != now["stamp"]
+    ]
+
+
+def _comparable(fact: str, one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
+    """Of an image without a digest only the id can be compared, and one that is not on its host yet has none."""
+    by_id = any(r.get("image_id") and r.get("image_id") == r.get("engine") for r in (one, other))
+    return fact != "engine" or not by_id or bool(one.get("image_id") and other.get("image_id"))
+
+
+def _same(fact: str, one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
+    same_image = fact == "engine" and bool(one.get("image_id")) and one.get("image_id") == other.get("image_id")
+    return same_image or str(one[fact]) == str(other[fact])
+
+
+def running(members: t.Iterable[Member]) -> list[dict[str, t.Any]]:
+    """What the engines that run really are, by their labels."""
+    return [identity_of_label(m.label) for m in members if m.role in ENGINE_ROLES and m.alive]
+
+
+def identity_of_label(label: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What a member was started as. A container's label says which image it really got, which the plan may not have known."""
+    known = dict(label.get("identity") or {})
+    image = label.get("image")
+    if isinstance(image, t.Mapping):
+        known |= {"engine": image.get("digest") or image.get("id"), "image_id": image.get("id")}
+    return known
+
+
+def changed_under(members: t.Iterable[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+    """What has changed on the hosts under members that run: started again, they would be something else."""
+    found: dict[tuple[str, str], Moved] = {}
+    for member in members:
+        host, source = hosts.get(member.host), member.label.get("source")
+        if member.role not in ENGINE_ROLES or not member.alive or host is None or not source:
+            continue
+        mine = moved([identity_of_label(member.label)], identity_of_source(host, source)) or files(member, host)
+        for fact, was, now in mine:
+            found.setdefault((fact, member.host), Moved(fact, member.host, was, now, member.id))
+    return list(found.values())
+
+
+def changed_for_dead(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+    """What has changed on the hosts of members that are down: they are not started again beside those that run."""
+    found: dict[tuple[str, str], Moved] = {}
+    theirs = running(members)
+    for member in members:
+        host, source = hosts.get(member.host), member.label.get("source")
+        if member.role not in ENGINE_ROLES or member.alive or host is None or not source:
+            continue
+        mine = moved(theirs, identity_of_source(host, source)) or (files(member, host) if theirs else [])
+        for fact, was, now in mine:
+            found.setdefault((fact, member.host), Moved(fact, member.host, was, now, member.id))
+    return list(found.values())
+
+
+def changed(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+    """All that has changed on hosts of a group since its members were started, once a fact and host."""
+    every = {(m.fact, m.host): m for m in [*changed_for_dead(members, hosts), *changed_under(members, hosts)]}
+    return list(every.values())
+
+
+def leave_out(request: Request, choice: Choice, seats: dict[str, Seat], findings: Findings) -> list[Moved]:
+    """Take what would be of another reality out of `choice` and `seats`, say so, and return what moved. A restart stops all there is, and
+    forms on what the hosts have now."""
+    if request.action == "restart":
+        return []
+    refreshed = [m for m in choice.replace if m.id in choice.refresh]
+    alive = [*choice.keep, *refreshed]
+    found = changed_under(alive, request.hosts)
+    out = {m.member: m for m in reversed(_coming(request, choice, seats, running(alive)))}
+    if any(name in choice.refresh for name in out):
+        # Decode cannot be started anew, so the prefill that it would have to forget does not come back either.
+        for member in choice.replace:
+            if member.role == "prefill" and member.id in seats:
+                cause = next(m for name, m in out.items() if name in choice.refresh)
+                out.setdefault(member.id, Moved(cause.fact, cause.host, cause.was, cause.now, member.id))
+    growth = {member_id(request.group.name, role, index) for role, index, _why in choice.create}
+    _take_out(request, choice, seats, set(out), refreshed)
+    for one in [*out.values(), *(m for m in found if (m.fact, m.host) not in {(o.fact, o.host) for o in out.values()})]:
+        refused = request.action == "scale" and one.member in growth
+        _say(request, one, one.member in out, findings.error if refused else findings.warning)
+    return list({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
+
+
+def _coming(
+    request: Request, choice: Choice, seats: t.Mapping[str, Seat], theirs: list[dict[str, t.Any]]
+) -> list[Moved]:
+    """What each member that comes would have, where that fits none of those that run."""
+    found = []
+    names = [(m.id, m.role) for m in choice.replace]
+    names += [(member_id(request.group.name, role, index), role) for role, index, _why in choice.create]
+    for name, role in names:
+        if role not in ENGINE_ROLES or name not in seats:
+            continue
+        host, template = request.hosts[seats[name].host], request.template.roles[role]
+        mine = identity(host, request.group.model, template.executable, template.image)
+        was_here = next((m for m in choice.replace if m.id == name and m.host == host.name), None)
+        other = moved(theirs, mine) or (files(was_here, host) if was_here and theirs else [])
+        found += [Moved(fact, host.name, was, now, name) for fact, was, now in other]
+    return found
+
+
+def _take_out(
+    request: Request, choice: Choice, seats: dict[str, Seat], out: set[str], refreshed: t.Sequence[Member]
+) -> None:
+    if not out:
+        return
+    for name in out:
+        seats.pop(name, None)
+    back = any(m.role == "prefill" and m.id not in out for m in choice.replace)
+    for member in refreshed:
+        if member.id in out or not back:
+            choice.keep.append(member)
+            choice.refresh.pop(member.id, None)
+            seats.pop(member.id, None)
+    kept = {m.id for m in choice.keep}
+    choice.replace = [m for m in choice.replace if m.id not in out and m.id not in kept]
+    choice.create = [c for c in choice.create if member_id(request.group.name, c[0], c[1]) not in out]
+
+
+def _say(request: Request, one: Moved, left_out: bool, say: t.Callable[..., None]) -> None:
+    restart = f"ansible-playbook inferops.pd.restart -e pd_group={request.group.name}"
+    called = _CALLED[one.fact]
+    if not left_out:
+        say(
+            "identity-moved",
+            f"{one.member} on {one.host} runs {called} {one.was}, and its host has {one.now} by now: started again, it would be"
+            " another one than its peers.",
+            f"Make the host as it was, or apply the new one to the whole group: {restart}.",
+            [],
+            one.host,
+        )
+        return
+    say(
+        "identity-moved",
+        f"{one.member} on {one.host} would run another {called} ({one.now}) than the members that serve ({one.was}): it is not"
+        " started beside them, and the group is pending.",
+        f"Make the host like the others, or apply the new one to the whole group: {restart}.",
+        [],
+        one.host,
+    )

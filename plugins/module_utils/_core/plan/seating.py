@@ -1,0 +1,214 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Seats for the members that come: a running one never moves, a replaced one keeps its place, a new one is placed; what does not fit is
+told with the arithmetic."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..base.finding import Findings
+from ..spec.spec import MAX_PORT, ROLES
+from .formations import Formation, addresses_kept
+from .member import member_id, seat_of
+from .placement import Placer, Room, Seat, named_ports, reserved_on, shared_with
+from .situation import Choice, Request
+
+
+def seat_members(request: Request, choice: Choice, formation: Formation, findings: Findings) -> dict[str, Seat]:
+    """A seat for every member that comes, by member id."""
+    group, template = request.group, request.template
+    rooms = _rooms(request, choice, formation)
+    moot = is_moot(formation)
+    holders = _hold_router_port(request, choice, rooms)
+    short: dict[str, int] = {}
+    seats: dict[str, Seat] = {}
+    for member in choice.replace:
+        role = template.roles[member.role]
+        room = rooms.get(member.host)
+        port = group.roles["router"].port if member.role == "router" else None
+        seat = None
+        if room and member.host in request.patterns[member.role]:
+            old = seat_of(member.label, member.host)
+            seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
+                member.id, role.bands, role.gpus, port
+            )
+        if room and not moot and not (seat and seat.port in member.ports):
+            # It does not come back where it was, and a router may still name it there.
+            room.taken.update((port_, f"member {member.id}") for port_ in member.ports if port_ not in room.taken)
+        if seat:
+            seats[member.id] = seat
+            if port is not None:
+                _check_router_port(seat, port, holders, findings)
+        else:
+            choice.leave.append((member, f"{member.host} has no room for it any more"))
+            choice.create.append((member.role, member.index, "its host has no room for it any more"))
+    choice.replace = [m for m in choice.replace if m.id in seats]
+    for name in ROLES:
+        wanted = [index for role_, index, _why in choice.create if role_ == name]
+        if wanted:
+            _seat_role(request, choice, name, wanted, rooms, seats, holders, short, findings)
+    return seats
+
+
+def is_moot(formation: Formation) -> bool:
+    """Whether it does not matter which ports the group had: nothing of it runs then that could still name one."""
+    return formation.made and not formation.router_lost
+
+
+def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, Room]:
+    """What is free on each host once those that leave have left."""
+    name = request.group.name
+    leaving = [*(m for m, _why in choice.leave), *choice.replace]
+    kept = addresses_kept(formation.graves, formation.id)
+    moot = is_moot(formation)
+    # A router's own port is in nobody's list of peers: where none runs, one that comes may have it.
+    again = {*(m.id for m in choice.replace), member_id(name, "router", 0)}
+    named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again))
+    rooms = {}
+    for host in request.hosts.values():
+        if host.name in request.silent:
+            continue
+        gone = {m.id for m in leaving if m.host == host.name}
+        lingering = set() if moot else {m.id for m, _why in choice.leave if m.host == host.name and m.role != "router"}
+        ports, gpus = reserved_on(request.reserved, name, host.name)
+        for where in sorted(host.names):
+            ports = {**named.get(where, {}), **kept.get(where, {}), **ports}
+        ports = {**dict(shared_with(host, request.hosts)), **ports}
+        rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name, lingering)
+    return rooms
+
+
+def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Room]) -> dict[str, str]:
+    """Keep the router's own port free of engines on the hosts that may get it; who holds it there already, by host."""
+    port = request.group.roles["router"].port
+    coming = any(role == "router" for role, _i, _why in choice.create) or any(
+        m.role == "router" for m in choice.replace
+    )
+    if port is None or not coming:
+        return {}
+    holders = {}
+    for name in request.patterns["router"]:
+        if name in rooms:
+            holders[name] = rooms[name].taken.setdefault(port, "")
+    return holders
+
+
+def _seat_role(
+    request: Request,
+    choice: Choice,
+    role: str,
+    wanted: list[int],
+    rooms: dict[str, Room],
+    seats: dict[str, Seat],
+    holders: t.Mapping[str, str],
+    short: dict[str, int],
+    findings: Findings,
+) -> None:
+    template = request.template.roles[role]
+    names = request.patterns[role]
+    if not names:
+        findings.error(
+            "no-hosts",
+            f"roles.{role}.hosts: the pattern {request.group.roles[role].hosts!r} matches no host of the inventory.",
+            "Name a group or host that exists; see ansible-inventory --graph.",
+            [role],
+        )
+        return
+    port = request.group.roles["router"].port if role == "router" else None
+    if port is not None:
+        # One of several hosts will do: rather one on which the port is free.
+        names = [n for n in names if not holders.get(n)] or names
+    placer = Placer({n: rooms[n] for n in names if n in rooms}, list(names))
+    for number, index in enumerate(wanted):
+        name = member_id(request.group.name, role, index)
+        seat = placer.seat(name, template.bands, template.gpus, port)
+        if seat is None:
+            serving = number > 0 or any(m.role == role for m in choice.keep)
+            _no_room(request, role, number, len(wanted), rooms, short, serving, findings)
+            return
+        seats[name] = seat
+        if port is not None:
+            _check_router_port(seat, port, holders, findings)
+
+
+def _no_room(
+    request: Request,
+    role: str,
+    fit: int,
+    wanted: int,
+    rooms: dict[str, Room],
+    short: dict[str, int],
+    serving: bool,
+    findings: Findings,
+) -> None:
+    """Say what does not fit, with the arithmetic of each host. `short` adds up what the roles before lack on each."""
+    template = request.template.roles[role]
+    demand = template.port_demand()
+    here = [rooms[name] for name in request.patterns[role] if name in rooms]
+    lines = [_free(name, rooms.get(name)) for name in request.patterns[role]]
+    bands = ", ".join(["1 HTTP", *(f"{width} {name}" for name, width in template.bands)])
+    message = (
+        f"{role}: {fit} of {wanted} new members fit; each takes {template.gpus} GPUs and {demand} ports ({bands}). "
+        + "; ".join(lines[:8])
+        + ("; ..." if len(lines) > 8 else "")
+    )
+    if here and all(len(room.free_gpus) >= template.gpus for room in here):
+        _too_narrow(role, message, demand * -(-(wanted - fit) // len(here)), here, short, findings)
+    elif not any(f.code == "host-unreachable" for f in findings.errors):
+        # What is left of a group goes on serving without what a lost host had.
+        goes_on = bool(request.gone) and request.action == "deploy" and serving
+        say = findings.warning if goes_on else findings.error
+        say(
+            "does-not-fit",
+            message,
+            "Add hosts to the pattern, free GPUs (status shows who holds them), or ask for fewer replicas"
+            + (
+                f": inferops.pd.scale -e pd_group={request.group.name} -e pd_{role}=N."
+                if request.action != "restart"
+                else "."
+            ),
+            [role],
+        )
+
+
+def _free(name: str, room: Room | None) -> str:
+    if room is None:
+        return f"{name}: no facts"
+    host = room.host
+    return (
+        f"{name}: {len(room.free_gpus)} of {len(host.gpus)} GPUs free, {room.free_ports()} of"
+        f" {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
+    )
+
+
+def _too_narrow(
+    role: str, message: str, lacking: int, here: t.Sequence[Room], short: dict[str, int], findings: Findings
+) -> None:
+    """There are GPUs and no ports. What is free now is in pieces that are too short: none of it is counted on."""
+    for room in here:
+        short[room.host.name] = short.get(room.host.name, 0) + lacking
+    host = max((room.host for room in here), key=lambda h: h.port_high + short[h.name])
+    holders = sorted({who for room in here[:4] for who in room.taken.values() if who and not who.startswith("member")})
+    high = host.port_high + short[host.name]
+    wider = f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{high}."
+    findings.error(
+        "port-range-too-small",
+        message + (f". Taken by {', '.join(holders[:4])}" if holders else ""),
+        wider
+        if high <= MAX_PORT
+        else "No host has that many ports: ask for fewer replicas, or add hosts to the pattern.",
+        [role],
+    )
+
+
+def _check_router_port(seat: Seat, port: int, holders: t.Mapping[str, str], findings: Findings) -> None:
+    if holders.get(seat.host):
+        findings.error(
+            "port-taken",
+            f"roles.router.port: {port} on {seat.host} is taken by {holders[seat.host]}.",
+            "Choose another port, or end what holds it.",
+            ["router"],
+            seat.host,
+        )

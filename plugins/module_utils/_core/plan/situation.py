@@ -1,0 +1,316 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plan is made from: what is asked for, what there is of the group, and who stays, leaves and comes."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..facts.observed import Damage, Host, Member
+from ..facts.record import Record, newest
+from ..facts.tombstone import Tombstone
+from ..spec.spec import Group
+from ..template.template import GroupTemplate
+
+Action = t.Literal["deploy", "scale", "restart"]
+
+
+_ABSENT, _LEFT_OUT, _SILENT = "is not in the inventory", "was left out of this run", "did not answer"
+_HIDDEN = "does not show what it runs to this user"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which hosts could have answered: those of the inventory, and those that this run asked. None: nobody can say."""
+
+    inventory: t.Collection[str] | None = None
+    asked: t.Collection[str] | None = None
+    # Those that answered, and of which nothing can be believed all the same: the state is another user's.
+    hidden: t.Collection[str] = ()
+
+    def why(self, host: str) -> str:
+        """Why nothing is known of a host, in words that follow its name."""
+        if host in self.hidden:
+            return _HIDDEN
+        if self.inventory is not None and host not in self.inventory:
+            return _ABSENT
+        return _LEFT_OUT if self.asked is not None and host not in self.asked else _SILENT
+
+    def told(self, unknown: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+        """The hosts that nothing is known of, why, and what they may run by the record."""
+        hold: dict[str, list[str]] = {}
+        for member in unknown:
+            hold.setdefault(str(member["host"]), []).append(str(member["id"]))
+        return self.of_hosts(hold)
+
+    def of_hosts(self, hold: t.Mapping[str, t.Sequence[str]]) -> str:
+        """The same, of hosts with the ids that they may run."""
+        by_why: dict[str, list[str]] = {}
+        for host in sorted(hold):
+            by_why.setdefault(self.why(host), []).append(host)
+        told = []
+        for why, hosts in by_why.items():
+            runs = [name for host in hosts for name in hold[host]]
+            told.append(f"{', '.join(hosts)} {why}" + (f" and may still run {', '.join(runs)}" if runs else ""))
+        return "; ".join(told)
+
+    def ways_out(self, hosts: t.Iterable[str]) -> str:
+        """What brings these hosts back, each way once."""
+        return " ".join(self.way_out(why) for why in dict.fromkeys(self.why(host) for host in sorted(hosts)))
+
+    def way_out(self, why: str) -> str:
+        return {
+            _ABSENT: "Put it back into the inventory.",
+            _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
+            _SILENT: "Bring the host back.",
+            _HIDDEN: "Run with become (ansible_become: true), as the user who deployed.",
+        }[why]
+
+
+EVERYWHERE = Reach()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run brings that no rule may draw by itself: `formation` is the identity of the formation that this plan may make, `nonce`
+    names the run (its lock's), `now` is the controller's clock in seconds of the epoch, `by` who runs it."""
+
+    formation: str
+    nonce: str
+    now: float = 0.0
+    by: str = ""
+
+
+@dataclass
+class Request:
+    """Everything a plan is made from. `patterns` are the host names of each role's pattern, resolved without --limit; `silent` are hosts
+    of the group that gave no facts; `lost` those that the user states are fenced, `away` those that the inventory says are out of service;
+    `fence` is what makes sure that they are off, "" for nothing; `forget` are hosts whose tombstone ends; `counts` what `scale` asks
+    for."""
+
+    group: Group
+    template: GroupTemplate
+    hosts: t.Mapping[str, Host]
+    patterns: t.Mapping[str, t.Sequence[str]]
+    action: Action
+    run: Run
+    silent: t.Collection[str] = ()
+    lost: t.Collection[str] = ()
+    away: t.Collection[str] = ()
+    fence: str = ""
+    forget: t.Collection[str] = ()
+    counts: t.Mapping[str, int] = field(default_factory=dict)
+    allow_scale_down: bool = False
+    reserved: t.Sequence[t.Mapping[str, t.Any]] = ()
+    reach: Reach = EVERYWHERE
+
+    @property
+    def gone(self) -> set[str]:
+        """Hosts of which nothing is waited for: what they had is a matter of tombstones."""
+        return {*self.lost, *self.away}
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A member of the group's name that is none of the group: the record does not name it, or it is of another formation."""
+
+    member: Member
+    why: str
+
+
+@dataclass
+class Situation:
+    """What there is of the group: the members that count, those that nobody can ask, strays, and the record that holds."""
+
+    record: dict[str, t.Any]
+    noted: Record | None
+    members: list[Member]
+    unknown: list[dict[str, t.Any]]
+    generation: int
+    formation: str | None
+    strays: list[Stray] = field(default_factory=list)
+    # Members that an earlier version started: they get the formation, in label and record, without a restart.
+    adopt: list[Member] = field(default_factory=list)
+    # Files of the group that could not be read, by host.
+    damaged: list[tuple[str, Damage]] = field(default_factory=list)
+    # What lost hosts had, by all records: one that does not hold may know of a host that the other one does not.
+    graves: tuple[Tombstone, ...] = ()
+    # Hosts that the record knows by another name: {former name: name now}.
+    renamed: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        hosts: t.Mapping[str, Host],
+        silent: t.Collection[str],
+        gone: t.Collection[str],
+        formations: bool = True,
+    ) -> Situation:
+        """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need
+        nothing of each other."""
+        found = [h.records[name] for h in hosts.values() if name in h.records]
+        noted = newest(found)
+        renamed = _renamed(noted, hosts, silent)
+        noted = _under_new_names(noted, renamed)
+        graves = {(g.host, g.formation): g for r in found for g in r.tombstones if r is not noted}
+        graves |= {(g.host, g.formation): g for g in (noted.tombstones if noted else ())}
+        damaged = [(h.name, d) for h in hosts.values() for d in h.damaged if d.group == name]
+        unreadable = {(host, d.member) for host, d in damaged if d.member}
+        members, strays, adopt = [], [], []
+        for member in (m for h in hosts.values() for m in h.members if m.group == name):
+            if (member.host, member.id) in unreadable:
+                continue
+            why = standing(member, noted) if formations else _place(member, noted)
+            if why:
+                strays.append(Stray(member, why))
+                continue
+            members.append(member)
+            if formations and member.formation is None:
+                adopt.append(member)
+        if not formations:
+            members, more = _one_of_each(members)
+            strays += [Stray(m, "the same instance runs elsewhere by now") for m in more]
+        unknown = _unknown(noted, {(m.host, m.id) for m in members}, hosts, silent, gone, unreadable)
+        unknown += _unnamed(unreadable, unknown)
+        generation = max([noted.generation if noted else 0, *(m.generation for m in members)])
+        record = dict(noted.plain) if noted else {}
+        formation = noted.formation if noted else None
+        standing_graves = tuple(graves[key] for key in sorted(graves, key=str))
+        return cls(
+            record, noted, members, unknown, generation, formation, strays, adopt, damaged, standing_graves, renamed
+        )
+
+    @property
+    def unknown_urls(self) -> set[str]:
+        return {str(m["url"]) for m in self.unknown if m.get("url")}
+
+    @property
+    def tombstones(self) -> tuple[Tombstone, ...]:
+        return self.graves
+
+    def of_role(self, role: str, alive: bool | None = None) -> list[Member]:
+        """The members of a role. With `alive`, those that live or do not, and of neither kind those that are leaving."""
+        found = [m for m in self.members if m.role == role and (alive is None or (m.alive == alive and not m.draining))]
+        return sorted(found, key=lambda m: m.index)
+
+
+def _renamed(noted: Record | None, hosts: t.Mapping[str, Host], silent: t.Collection[str]) -> dict[str, str]:
+    """Hosts of the record that are there under another name: a name that nobody answers to, on a machine that is one host now."""
+    machines = (noted.plain.get("machines") or {}) if noted else {}
+    by_id: dict[str, list[str]] = {}
+    for host in hosts.values():
+        if host.machine.id:
+            by_id.setdefault(host.machine.id, []).append(host.name)
+    found = {}
+    for place in noted.members if noted else ():
+        names = by_id.get(str(machines.get(place.host)), [])
+        if place.host not in hosts and place.host not in silent and len(names) == 1 and names[0] not in machines:
+            found[place.host] = names[0]
+    return found
+
+
+def _under_new_names(noted: Record | None, renamed: t.Mapping[str, str]) -> Record | None:
+    if noted is None or not renamed:
+        return noted
+    members = tuple(replace(p, host=renamed.get(p.host, p.host)) for p in noted.members)
+    raw = [{**m, "host": renamed.get(m["host"], m["host"])} for m in noted.plain.get("members", ())]
+    return replace(noted, members=members, plain={**noted.plain, "members": raw})
+
+
+def standing(member: Member, noted: Record | None) -> str:
+    """Why a member does not count: empty when the record that holds names its place, and its label the record's formation. One that an
+    earlier version started has no formation: it counts by generation, revision and place where the record is of that version, too, or was
+    taken over from it."""
+    if member.live.get("unlabelled"):
+        return "its label is gone: what it was started as is not known"
+    carried = member.live.get("formation") if member.live.get("listener_member") == member.id else None
+    if carried and member.formation and carried != member.formation:
+        return "its process is of another formation than its label says"
+    if noted is None:
+        return "no record names it"
+    place = next((p for p in noted.members if p.id == member.id and p.host == member.host), None)
+    if place is None:
+        where = next((f"the record names it on {p.host}" for p in noted.members if p.id == member.id), "")
+        return where or "the record does not name it"
+    if member.formation is not None or not (noted.formation is None or noted.adopted):
+        return "" if member.formation == noted.formation else f"it is of another formation{_older(member, noted)}"
+    same = member.generation == noted.generation and place.revision in ("", member.revision)
+    return "" if same else f"it is of another formation{_older(member, noted)}"
+
+
+def _older(member: Member, noted: Record) -> str:
+    return (
+        f": generation {member.generation}, the group's is {noted.generation}"
+        if member.generation != noted.generation
+        else ""
+    )
+
+
+def _place(member: Member, noted: Record | None) -> str:
+    """The same for an instance of a cache service, which counts wherever it runs unless the record knows it elsewhere."""
+    if member.live.get("unlabelled"):
+        return "its label is gone: what it was started as is not known"
+    places = [p.host for p in noted.members if p.id == member.id] if noted else []
+    return "the same instance runs elsewhere by now" if places and member.host not in places else ""
+
+
+def _one_of_each(members: list[Member]) -> tuple[list[Member], list[Member]]:
+    first: dict[str, Member] = {}
+    for member in members:
+        first.setdefault(member.id, member)
+    return list(first.values()), [m for m in members if first[m.id] is not m]
+
+
+def _unnamed(
+    unreadable: t.Collection[tuple[str, t.Any]], unknown: t.Sequence[t.Mapping[str, t.Any]]
+) -> list[dict[str, t.Any]]:
+    """Members whose label cannot be read and that the record does not name: what they are of, nobody knows."""
+    told = {(m["host"], m["id"]) for m in unknown}
+    found = []
+    for host, member in sorted(set(unreadable) - told):
+        _group, role, index = str(member).rsplit("-", 2) if str(member).count("-") > 1 else ("", "", "")
+        number = int(index) if index.isdigit() else 0
+        found.append({"id": member, "role": role, "index": number, "host": host, "url": None})
+    return found
+
+
+def _unknown(
+    noted: Record | None,
+    seen: t.Collection[tuple[str, str]],
+    hosts: t.Mapping[str, Host],
+    silent: t.Collection[str],
+    gone: t.Collection[str],
+    unreadable: t.Collection[tuple[str, str]],
+) -> list[dict[str, t.Any]]:
+    """The members of the record that nobody can ask: their host gave no facts, or their label could not be read."""
+    raw = noted.plain.get("members", ()) if noted else ()
+    places = noted.members if noted else ()
+    return [
+        dict(entry)
+        for entry, place in zip(raw, places)
+        if (place.host, place.id) in unreadable
+        or (
+            (place.host, place.id) not in seen
+            and place.host not in gone
+            and (place.host not in hosts or place.host in silent)
+        )
+    ]
+
+
+@dataclass
+class Choice:
+    """Who stays, who leaves (with why) and who comes, per member; the counts that were meant; whether the spec waits for a restart."""
+
+    keep: list[Member] = field(default_factory=list)
+    leave: list[tuple[Member, str]] = field(default_factory=list)
+    replace: list[Member] = field(default_factory=list)
+    create: list[tuple[str, int, str]] = field(default_factory=list)
+    # Members that run and are replaced all the same, with why (mode: refresh_with_prefill).
+    refresh: dict[str, str] = field(default_factory=dict)
+    desired: dict[str, int] = field(default_factory=dict)
+    pending: bool = False
+    # Of those that leave: members of the group's name that are none of the group.
+    strays: list[Member] = field(default_factory=list)

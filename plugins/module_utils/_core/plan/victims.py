@@ -1,0 +1,27 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who goes when a count is lowered: worst first."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..base.order import natural
+from ..facts.observed import Member
+
+UNHEALTHY = 100
+# Its KV crosses the network to every peer, that of a member with a peer on its host need not.
+REMOTE = 20
+
+
+def score(member: Member, peers: t.Sequence[Member]) -> float:
+    """How little a member is worth: the higher, the sooner it goes. `peers` are the living members of the other role."""
+    near = sum(1 for peer in peers if peer.host == member.host)
+    return (0 if member.ready else UNHEALTHY) + REMOTE * (1 - near / len(peers) if peers else 0)
+
+
+def worst_first(members: t.Iterable[Member], peers: t.Sequence[Member]) -> list[Member]:
+    """By score, and of equal ones the youngest index first. Who stands at the same place in both goes by name: the order in which hosts and
+    members are given decides nothing."""
+    return sorted(members, key=lambda m: (-score(m, peers), -m.index, natural(m.host), natural(m.id)))

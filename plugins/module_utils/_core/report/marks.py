@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The marks of a group: what is to be known beside its state. Each is a stable word (docs/playbooks.md has them) with
+its reason."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..base.finding import Finding
+from ..facts.observed import Host, Member
+from ..plan.peer_snapshot import forgot_peers, stale_peers
+from ..plan.situation import EVERYWHERE, Reach, Situation
+from ..spec.spec import ENGINE_ROLES, Group
+from ..template.template import GroupTemplate
+
+Mark = dict[str, t.Any]
+
+
+def of_group(
+    group: Group | None,
+    template: GroupTemplate | None,
+    situation: Situation,
+    hosts: t.Mapping[str, Host],
+    roles: t.Mapping[str, t.Mapping[str, int]],
+    state: str,
+    findings: t.Sequence[Finding],
+    reach: Reach = EVERYWHERE,
+) -> list[Mark]:
+    """All marks of a group, in the order in which a person wants them."""
+    engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
+    marks = _counts(group, roles, state)
+    marks += forgot_peers(situation)
+    marks += stale_peers(situation)
+    marks += _pairing(findings)
+    marks += _misplaced(template, engines)
+    marks += _remote(engines)
+    marks += _caches(engines)
+    marks += _hosts_changed(situation, hosts)
+    marks += _strays(situation)
+    marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
+    marks += _held(situation, hosts)
+    for host, damage in situation.damaged:
+        marks.append({"mark": "state_damaged", "why": f"{host}: {damage.path} is damaged ({damage.why})"})
+    if situation.unknown:
+        marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
+    if group is None:
+        marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
+    return marks
+
+
+def _strays(situation: Situation) -> list[Mark]:
+    """Members of the group's name that are none of the group: they hold GPUs and ports, and get no request of this group's router."""
+    return [
+        {
+            "mark": "stray",
+            "why": f"{s.member.id} on {s.member.host} is none of the group: {s.why}. The next deploy stops it",
+            "host": s.member.host,
+        }
+        for s in situation.strays
+    ]
+
+
+def _held(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
+    """Ports that nobody gets, since a router of the group may still name them."""
+    name = situation.noted.group if situation.noted else None
+    return [
+        {
+            "mark": "port_held",
+            "why": f"{host.name}: {hold.member} is gone, and {_ports(hold.ports)} is held for as long as a router may still name it",
+            "host": host.name,
+        }
+        for host in hosts.values()
+        for hold in host.holds
+        if hold.group == name
+    ]
+
+
+def _ports(ports: t.Sequence[int]) -> str:
+    return f"port {', '.join(map(str, ports[:4]))}" + (f" and {len(ports) - 4} more" if len(ports) > 4 else "")
+
+
+def _counts(group: Group | None, roles: t.Mapping[str, t.Mapping[str, int]], state: str) -> list[Mark]:
+    marks: list[Mark] = []
+    for role in ENGINE_ROLES:
+        counts = roles[role]
+        if state == "running" and counts["ready"] < counts["desired"]:
+            marks.append({"mark": "ratio_unmet", "why": f"{role} {counts['ready']} of {counts['desired']} ready"})
+        if group and counts["desired"] != group.roles[role].replicas:
+            why = f"{role} runs {counts['desired']}, the inventory says {group.roles[role].replicas}"
+            marks.append({"mark": "count_differs_from_inventory", "why": why})
+    return marks
+
+
+def _pairing(findings: t.Sequence[Finding]) -> list[Mark]:
+    marks: list[Mark] = [
+        {"mark": "pairing_unverified", "why": f.message, "factor": f.factor}
+        for f in findings
+        if f.severity == "unverified"
+    ]
+    below = [f for f in findings if f.code == "version-below-floor"]
+    return marks + [{"mark": "version_below_floor", "why": f.message} for f in below]
+
+
+def _misplaced(template: GroupTemplate | None, engines: t.Sequence[Member]) -> list[Mark]:
+    """The rule of tensor parallelism on the GPUs that members really got, where their width comes from these. A breach is no stop."""
+    rule = template.mode.pairing.get("tensor_parallel", "any") if template else "any"
+    if template is None or rule == "any" or all(template.roles[r].sizes.written for r in ENGINE_ROLES):
+        return []
+    widths: dict[str, dict[str, int]] = {}
+    for role in ENGINE_ROLES:
+        sizes = template.roles[role].sizes
+        mine = [m for m in engines if m.role == role]
+        widths[role] = {m.id: sizes.tensor if sizes.written else len(m.gpus) for m in mine if sizes.written or m.gpus}
+    if not all(widths.values()):
+        return []
+    wide, narrow = ENGINE_ROLES if rule == "decode_ge_prefill" else tuple(reversed(ENGINE_ROLES))
+    most = max(widths[wide], key=lambda name: widths[wide][name])
+    least = min(widths[narrow], key=lambda name: widths[narrow][name])
+    if widths[wide][most] <= widths[narrow][least]:
+        return []
+    why = (
+        f"{most} runs on {widths[wide][most]} GPUs and {least} on {widths[narrow][least]}: mode {template.mode.name} wants"
+        f" {narrow}'s tensor parallelism at least as wide as {wide}'s"
+    )
+    return [{"mark": "pairing_tp_misplaced", "why": why}]
+
+
+def _remote(engines: t.Sequence[Member]) -> list[Mark]:
+    places = {role: {m.host for m in engines if m.role == role} for role in ENGINE_ROLES}
+    if all(places.values()) and not places["prefill"] & places["decode"]:
+        return [{"mark": "pairing_remote", "why": "no host runs both roles: every request's KV crosses the network"}]
+    return []
+
+
+def _caches(engines: t.Sequence[Member]) -> list[Mark]:
+    """Members that were started without the cache that their role has, by their labels."""
+    marks: list[Mark] = []
+    for member in engines:
+        cache = member.label.get("cache")
+        if isinstance(cache, t.Mapping) and cache.get("injected") is False:
+            what = " ".join(str(cache[key]) for key in ("provider", "service") if cache.get(key))
+            why = (
+                f"{member.id} runs without its cache ({what or 'unnamed'}): {cache.get('why') or 'no reason is known'}"
+            )
+            marks.append({"mark": "cache_not_injected", "why": why})
+    return marks
+
+
+def _hosts_changed(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
+    """Values of a host that are in a member's command line, and are others by now. The spec's revision does not cover them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for member in situation.members:
+        host = hosts.get(member.host)
+        if host is None or not member.alive or member.draining:
+            continue
+        now = {"address": host.address, "kv_address": host.kv_address}
+        for key, what in (("address", "address"), ("kv_address", "address of the KV interface")):
+            was = member.label.get(key)
+            # Which interface is chosen depends on the mode: an address that the host still has has not changed.
+            held = key == "kv_address" and was in host.interface_addresses
+            if was and now[key] and was != now[key] and not held and (key == "address" or member.role in ENGINE_ROLES):
+                found.setdefault((member.host, f"{what} {was} -> {now[key]}"), []).append(member.id)
+        gone = [gpu for gpu in member.gpus if gpu not in {str(g["id"]) for g in host.gpus}]
+        if gone:
+            found.setdefault((member.host, f"GPU {', '.join(gone)} is not there any more"), []).append(member.id)
+    return [
+        {
+            "mark": "host_changed",
+            "why": f"{host}: {what}, since {', '.join(ids)} was started; applied by a restart",
+            "host": host,
+            "members": ids,
+        }
+        for (host, what), ids in found.items()
+    ]

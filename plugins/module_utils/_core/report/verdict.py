@@ -1,0 +1,422 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdict: from what every host of the group said in a phase, whether the run may go on, and what a person is told."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..facts import images
+from ..plan.router_step import told as peers_told
+from ..spec.spec import ENGINE_ROLES
+
+Result = t.Mapping[str, t.Any]
+Results = t.Mapping[str, t.Sequence[Result]]
+PHASES = ("prepare", "lock", "start", "router_stop", "stop", "final")
+_LONGEST = 600
+
+
+@dataclass
+class Verdict:
+    """`good`: the run may go on (after start: the router may start; after stop: members may start; final: the group serves).
+    `complete`: nothing at all is missing. `failed` says of each member that is not as wanted why; `problems` what hosts refused."""
+
+    phase: str
+    good: bool = False
+    complete: bool = False
+    ready: dict[str, list[str]] = field(default_factory=dict)
+    failed: dict[str, dict[str, t.Any]] = field(default_factory=dict)
+    unreachable: list[str] = field(default_factory=list)
+    problems: dict[str, list[str]] = field(default_factory=dict)
+    # What the process that listens for a member carries; and whether the endpoint is registered: yes, no, keep
+    # what was said, or undone: as keep, once what this run started is stopped again.
+    formations: dict[str, str | None] = field(default_factory=dict)
+    registered: str = "no"
+    msg: str = ""
+
+    def to_plain(self) -> dict[str, t.Any]:
+        return {
+            "good": self.good,
+            "complete": self.complete,
+            "ready": self.ready,
+            "ready_members": sorted(i for ids in self.ready.values() for i in ids),
+            "failed_members": self.failed,
+            "unreachable_hosts": self.unreachable,
+            "problems": self.problems,
+            "formations": self.formations,
+            "registered": self.registered,
+            "msg": self.msg,
+        }
+
+
+def reach(plan: Result, results: Results, phase: str, readiness: str | None = None, stops: bool = False) -> Verdict:
+    """The verdict of a phase. `results`: what each host said, in order, without what was skipped; a host of the plan that says nothing
+    at all did not answer. `stops`: the caller stops again what the run started when the verdict is bad (pd_on_failure: stop)."""
+    if phase in ("stop", "router_stop"):
+        return stopped(plan, results, phase)
+    if phase == "lock":
+        return locked(plan, results)
+    if phase == "prepare":
+        return prepared(plan, results)
+    readiness = readiness or str(plan.get("readiness") or "any_per_role")
+    verdict = _engines(plan, results, readiness)
+    verdict.phase = phase
+    if phase == "final":
+        verdict.good = verdict.good and not verdict.problems
+        verdict.complete = verdict.complete and not verdict.problems
+    verdict.registered = _registration(plan, verdict)
+    verdict.msg = _message(plan, results, verdict, readiness, stops)
+    return verdict
+
+
+# -- what the results say ----------------------------------------------------------------------------------------------------------
+
+
+def bad(result: Result) -> bool:
+    """Whether a result is one of something that went wrong, whatever its task made of it."""
+    return bool(
+        result.get("failed")
+        or result.get("ok") is False
+        or result.get("good") is False
+        or result.get("exception")
+        or result.get("unreachable")
+    )
+
+
+def out_of_reach(results: Results, host: str) -> bool:
+    """Whether a host did not answer, or said nothing at all."""
+    said = results.get(host)
+    return not said or any(r.get("unreachable") for r in said)
+
+
+def parts(plan: Result) -> dict[str, t.Any]:
+    """The slices of hosts that have something of the group: the others are locked, and nothing is asked of them."""
+    return {host: here for host, here in plan["hosts"].items() if here.get("part", True)}
+
+
+def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
+    verdict = Verdict("start", ready={role: [] for role in ENGINE_ROLES})
+    wanted = [m for m in plan["members"] if m["role"] != "router"]
+    for member in wanted:
+        why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
+        why = why or _other_formation(plan, member, results, verdict)
+        if why is None:
+            verdict.ready[member["role"]].append(member["id"])
+        else:
+            verdict.failed[member["id"]] = why
+    nobody = "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not"
+    for name in plan.get("unknown") or ():
+        verdict.failed.setdefault(name, told(None, nobody, outcome="unknown"))
+    verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
+    for host in plan["hosts"]:
+        said = [reason(r) for r in results.get(host) or () if refusal(r)]
+        if said:
+            verdict.problems[host] = said
+    refused = any(
+        refusal(r) and r.get("phase") in (None, "start") for rs in results.values() for r in rs if not _later(r)
+    )
+    each = all(verdict.ready[role] for role in ENGINE_ROLES)
+    verdict.complete = each and not verdict.failed and not verdict.unreachable and not refused
+    verdict.good = (verdict.complete if readiness == "all" else each) and not refused
+    return verdict
+
+
+def _other_formation(plan: Result, member: Result, results: Results, verdict: Verdict) -> dict[str, t.Any] | None:
+    """What answers at a member's port must be of the plan's formation: its process carries it, and was read on its own host."""
+    host = member["parts"][0]["host"]
+    seen = _seen(member["id"], results[host]) or {}
+    carried, wanted = seen.get("formation"), plan.get("formation")
+    verdict.formations[member["id"]] = carried
+    if not wanted or not carried or carried == wanted:
+        return None
+    return told(
+        host,
+        f"what listens on its port is of another formation ({carried[:8]}; the group's is {wanted[:8]})",
+        outcome="failed",
+    )
+
+
+def _registration(plan: Result, verdict: Verdict) -> str:
+    """Whether the endpoint may be registered. What nobody could see changes nothing that was said of it before."""
+    if verdict.good:
+        return "yes"
+    outcomes = [found["outcome"] for found in verdict.failed.values()]
+    unseen = bool(outcomes) and all(outcome in ("unknown", "unreachable") for outcome in outcomes)
+    if unseen and plan.get("unknown") and not verdict.problems:
+        return "keep"
+    return "undone" if _serves_without(plan, verdict) else "no"
+
+
+def _serves_without(plan: Result, verdict: Verdict) -> bool:
+    """Whether only what this run has started is not as wanted, and the router is the one of before: once that is stopped again
+    (pd_on_failure: stop), what served goes on as it did."""
+    fresh = {name for here in plan["hosts"].values() for name in here.get("create") or ()}
+    router = plan.get("router") or {}
+    same = router.get("member") and router["member"]["id"] not in fresh and router.get("early") is None
+    serves = all(verdict.ready[role] for role in ENGINE_ROLES) and not (verdict.problems or plan.get("unknown"))
+    return bool(same and serves and plan.get("action") != "restart" and set(verdict.failed) <= fresh)
+
+
+# -- before anything changes ---------------------------------------------------------------------------------------------------------
+
+
+def locked(plan: Result, results: Results) -> Verdict:
+    """Whether every host that the plan rests on has given its lock, and found the plan up to date. Where one has not, nothing changes."""
+    verdict = Verdict("lock")
+    verdict.unreachable = sorted(host for host in plan["hosts"] if out_of_reach(results, host))
+    for host in plan["hosts"]:
+        said = [reason(r) for r in results.get(host) or () if refusal(r)]
+        if said:
+            verdict.problems[host] = said
+    verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
+    if verdict.good:
+        verdict.msg = f"Group {plan['group']}: {len(plan['hosts'])} hosts are locked."
+        return verdict
+    silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
+    lines = [f"Group {plan['group']}: nothing was changed on any host.", *list_problems(verdict), *silent]
+    verdict.msg = "\n".join([*lines, "Run the same playbook again: it makes a new plan."])
+    return verdict
+
+
+def prepared(plan: Result, results: Results) -> Verdict:
+    """Whether a tag is one image wherever it is to run, and the one that runs already. Where it is not, nothing has stopped yet."""
+    verdict = Verdict("prepare")
+    engines = [m for m in plan["members"] if m["role"] != "router"]
+    found: dict[str, list[tuple[str, images.Image]]] = {}
+    for member in engines:
+        part = member["parts"][0]
+        host = part["host"]
+        fresh = member["id"] in plan["hosts"][host]["create"]
+        said: Result = next((r["images"] for r in results.get(host) or () if r.get("images")), {}) if fresh else {}
+        image = said.get(part["image"]) if fresh else part["labels"].get("image")
+        found.setdefault(str(part["image"]), []).append((host, image or {}))
+    for host, results_ in results.items():
+        said_ = [reason(r) for r in results_ if refusal(r)]
+        if said_:
+            verdict.problems[host] = said_
+    for name, where in found.items():
+        kinds = images.kinds(where)
+        if len(kinds) > 1:
+            verdict.problems[name] = [
+                f"it is {len(kinds)} images: {images.told(kinds)}. Write its digest in the spec, or have one of them on all (pull: always)."
+            ]
+    verdict.good = verdict.complete = not verdict.problems
+    verdict.msg = f"Group {plan['group']}: nothing was stopped and nothing was started.\n" + "\n".join(
+        list_problems(verdict)
+    )
+    return verdict
+
+
+def refusal(result: Result) -> bool:
+    """Whether a host refused or failed as a whole, beyond what its members' own failures tell."""
+    told_by_members = "not_ready" in result or (result.get("failed_members") and result.get("phase") != "router")
+    return bad(result) and not result.get("unreachable") and not told_by_members
+
+
+def reason(result: Result) -> str:
+    """Why a host refused. A proof is told by its table."""
+    if result.get("table"):
+        return "the proof that the KV cache moves did not succeed from here:"
+    return _one_line(result.get("msg")) or "a task failed without a reason"
+
+
+def _later(result: Result) -> bool:
+    """Whether a result is of a phase after the engines: the router, the proof, the endpoint."""
+    return result.get("phase") in ("router", "endpoint") or any(
+        key in result for key in ("pairs", "waited", "peers", "good")
+    )
+
+
+def why_part(member: str, host: str, results: Results) -> dict[str, t.Any] | None:
+    """Why a member is not ready, as the host of its part says; None when it is."""
+    if out_of_reach(results, host):
+        reasons = (_one_line(r.get("msg")) for r in results.get(host) or () if r.get("unreachable"))
+        text = next(reasons, "")
+        return told(host, f"{host} did not answer" + (f": {text}" if text else ""), outcome="unreachable")
+    seen = _seen(member, results[host])
+    if seen and seen.get("state") == "ready":
+        return None
+    for result in results[host]:
+        broken = (result.get("failed_members") or {}).get(member)
+        if broken:
+            return told(host, _one_line(broken), outcome="failed")
+    if seen is None:
+        refused = (_one_line(r.get("msg")) for r in results[host] if bad(r))
+        return told(host, next(refused, "") or "its host said nothing of it", outcome="unknown")
+    return {
+        **told(host, _one_line(seen.get("why")) or str(seen.get("state")), seen.get("outcome") or seen.get("state")),
+        "advice": seen.get("advice") or "",
+        "log": seen.get("log"),
+        "log_line": seen.get("log_line"),
+        "symptom": (seen.get("symptom") or {}).get("name"),
+    }
+
+
+def _seen(member: str, said: t.Sequence[Result]) -> Result | None:
+    """What the wait saw of a member last."""
+    found = [r["members"][member] for r in said if isinstance(r.get("members"), t.Mapping) and member in r["members"]]
+    return found[-1] if found else None
+
+
+def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
+    """What is said of a member that is not as wanted."""
+    return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
+
+
+def stopped(
+    plan: Result, results: Results, phase: str = "stop", what: str = "Group", variable: str = "pd_group"
+) -> Verdict:
+    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
+    cannot be told anything of, no engine may stop either. `what` and `variable` are the words for what the plan is of."""
+    verdict = Verdict(phase)
+    for host, part in parts(plan).items():
+        every = part.get("absent") or ()
+        said = results.get(host)
+        if out_of_reach(results, host):
+            if every:
+                verdict.unreachable.append(host)
+                verdict.failed.update(
+                    {m: told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in every}
+                )
+            continue
+        for result in said or ():
+            for name, why in (result.get("failed_members") or {}).items():
+                verdict.failed[name] = told(host, _one_line(why), outcome="failed")
+            if refusal(result):
+                verdict.problems.setdefault(host, []).append(reason(result))
+    verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
+    if verdict.good:
+        count = sum(len(part.get("absent") or ()) for part in parts(plan).values())
+        seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
+        verdict.msg = f"{what} {plan['group']}: {seen}."
+        return verdict
+    if phase == "router_stop":
+        head = "the router is not seen to be out of service on every host, so no engine was stopped and nothing was started."
+    else:
+        head = "not everything that had to stop is seen to have stopped, so nothing was started."
+    down = (
+        "The group is down: its router was stopped first."
+        if phase == "stop" and plan.get("action") == "restart"
+        else ""
+    )
+    again = f"Mend that, then run the same playbook again with -e {variable}={plan['group']}: it goes on from here."
+    lines = [f"{what} {plan['group']}: {head}", *list_failed(verdict), *list_problems(verdict), down, again]
+    verdict.msg = "\n".join(line for line in lines if line)
+    return verdict
+
+
+# -- what a person is told ---------------------------------------------------------------------------------------------------------
+
+
+def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, stops: bool) -> str:
+    name = plan["group"]
+    # Members that nobody could ask are wanted all the same.
+    meant = plan.get("desired") or {}
+    wanted = {r: max(len([m for m in plan["members"] if m["role"] == r]), meant.get(r) or 0) for r in ENGINE_ROLES}
+    counts = ", ".join(f"{len(ids)} of {wanted[role]} {role}" for role, ids in verdict.ready.items())
+    refused = sorted(host for host, said in results.items() if any(r.get("refused") for r in said))
+    if refused:
+        return "\n".join(
+            [
+                f"Group {name}: {', '.join(refused)} refused this run, and nothing was changed there.",
+                *list_problems(verdict),
+            ]
+        )
+    lines = [_head(name, counts, verdict), *list_failed(verdict)]
+    if verdict.phase == "final":
+        lines += list_problems(verdict) + _proven(results)
+    else:
+        lines += list_problems(verdict)
+    if verdict.phase == "final" and plan.get("router", {}).get("step") == "operator":
+        lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan['router']['peers'])}.")
+    lines += [r["held"] for said in results.values() for r in said if r.get("held")]
+    if not verdict.complete:
+        if plan.get("action") == "restart" and verdict.phase == "final" and not verdict.good:
+            lines.append("The restart has stopped all that ran before, so the group is down.")
+        lines += _next(name, verdict, readiness, stops)
+    elif verdict.phase == "final":
+        lines.append(f"Endpoint: {plan['endpoint']['url']} (model {plan['endpoint']['served_model_name']})")
+    return "\n".join(lines)
+
+
+def _head(name: str, counts: str, verdict: Verdict) -> str:
+    if verdict.phase == "final":
+        if verdict.complete:
+            return f"Group {name} is running: {counts}."
+        if verdict.good:
+            return f"Group {name} is running, short of members: {counts} ready."
+        empty = [role for role, ids in verdict.ready.items() if not ids and f"0 of 0 {role}" in counts]
+        return f"Group {name} does not serve as it should: {counts} ready." + (
+            f" The plan has no {' and no '.join(empty)} member: its warnings say why." if empty else ""
+        )
+    if verdict.complete:
+        return f"Group {name}: all members are ready ({counts})."
+    if verdict.good:
+        return f"Group {name} is short of members ({counts} ready), and goes on with those it has."
+    return f"Group {name} cannot serve: {counts} ready."
+
+
+def list_failed(verdict: Verdict) -> list[str]:
+    """What failed where. Members that only were not waited for any longer come last; a host out of reach is told once."""
+    lines: list[str] = []
+    lost = set(verdict.unreachable)
+    for name, found in sorted(verdict.failed.items(), key=lambda item: (item[1]["outcome"] == "stopped", item[0])):
+        if found["host"] in lost:
+            continue
+        where = f" on {found['host']}" if found["host"] else ""
+        lines.append(f"- {name}{where}: {found['why']}")
+        lines += [f"    {text}" for text in (found["advice"], found["log"] and f"log: {found['log']}{where}") if text]
+    for host in sorted(lost):
+        ids = sorted(n for n, f in verdict.failed.items() if f["host"] == host)
+        held = f"; it has {', '.join(ids)}" if ids else ""
+        lines.append(
+            f"- {host} did not answer{held}. Bring it back, or state that it is fenced: -e pd_lost_hosts={host}"
+        )
+    return lines
+
+
+def list_problems(verdict: Verdict) -> list[str]:
+    """What hosts refused, a line each."""
+    return [f"- {host}: {text}" for host, texts in sorted(verdict.problems.items()) for text in texts]
+
+
+def _proven(results: Results) -> list[str]:
+    """The proof's table, wherever it was measured."""
+    return [line for said in results.values() for r in said for line in r.get("table") or ()]
+
+
+def _next(name: str, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
+    """What stays running, and what to do."""
+    again = f"run inferops.pd.deploy -e pd_group={name} again"
+    if verdict.good:
+        return [f"To start what is missing, {again}; what runs is left alone."]
+    lines = []
+    engines = all(verdict.ready.values()) and (readiness != "all" or not verdict.failed)
+    if not engines:
+        lines.append(
+            "Its router is not started before "
+            + ("all members are" if readiness == "all" else "each role has a member that is")
+            + " ready."
+        )
+    if stops:
+        lines.append("What this run started is stopped again (pd_on_failure is stop), so that its GPUs are free.")
+        return [*lines, f"Mend the cause, then {again}."]
+    running = sorted(i for ids in verdict.ready.values() for i in ids)
+    if engines and verdict.phase == "final":
+        lines.append("Its endpoint is not registered; a router that runs still answers whoever asks it.")
+    if running:
+        lines.append(f"What runs is kept: {', '.join(running)}.")
+    loading = sorted(name for name, found in verdict.failed.items() if found["outcome"] in ("stopped", "late"))
+    if loading:
+        lines.append(f"Not stopped either, and maybe ready later: {', '.join(loading)}.")
+    return [
+        *lines,
+        f"Mend the cause, then {again}: it goes on from here. To free the GPUs instead: -e pd_on_failure=stop.",
+    ]
+
+
+def _one_line(text: t.Any) -> str:
+    line = " ".join(str(text or "").split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

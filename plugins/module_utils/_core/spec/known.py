@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known beside a spec when it is judged: each part settles what would otherwise stay open, and none of it is needed."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from .cache_service import CacheService
+from .spec import Group, Role
+
+
+@dataclass(frozen=True)
+class Known:
+    """`model_config` is the model's config.json; `hosts` are `pd_host` facts by name; `patterns` are the names of the hosts that each
+    role's pattern stands for; `recorded` are the choices in the group's record; `caches` are the services of pd_caches by name, None where
+    nobody has read them; `cache_users` are the other groups that use a cache service, by its name or address."""
+
+    model_config: t.Mapping[str, t.Any] | None = None
+    hosts: t.Mapping[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
+    patterns: t.Mapping[str, t.Sequence[str]] = field(default_factory=dict)
+    recorded: t.Mapping[str, t.Any] = field(default_factory=dict)
+    caches: t.Mapping[str, CacheService] | None = None
+    cache_users: t.Mapping[str, t.Collection[str]] = field(default_factory=dict)
+
+    def config_of(self, model: str) -> t.Mapping[str, t.Any] | None:
+        """The model's config.json: as given, else as the first host that has read it says."""
+        if self.model_config:
+            return self.model_config
+        for facts in self.hosts.values():
+            config = _mapping(_mapping(_mapping(facts).get("models")).get(model)).get("config")
+            if isinstance(config, t.Mapping) and config:
+                return config
+        return None
+
+    def hosts_of(self, role: Role) -> list[str] | None:
+        """The hosts of a role's pattern; None when nobody has resolved it, and it does not name hosts of which there are facts."""
+        if role.name in self.patterns:
+            return list(self.patterns[role.name])
+        names = [name for name in role.hosts.replace(",", ":").split(":") if name]
+        return names if names and all(name in self.hosts for name in names) else None
+
+    def gpus_of(self, role: Role) -> dict[str, list[t.Mapping[str, t.Any]]]:
+        """The GPUs on each host of a role, hosts without any left out. Where the pattern is not resolved, every host may be one of it."""
+        names = self.hosts_of(role)
+        found = {}
+        for name, facts in self.hosts.items():
+            given = _mapping(facts).get("gpus")
+            gpus = [gpu for gpu in given if isinstance(gpu, t.Mapping)] if isinstance(given, (list, tuple)) else []
+            if gpus and (names is None or name in names):
+                found[name] = gpus
+        return found
+
+    def one_host(self, group: Group) -> bool | None:
+        """Whether prefill and decode all run on one host; None when nobody can tell."""
+        found = [self.hosts_of(role) for role in group.engine_roles]
+        if all(names is not None for names in found):
+            return len({name for names in found for name in names or ()}) == 1
+        if len({role.hosts for role in group.engine_roles}) > 1:
+            return False
+        return True if group.engine_roles[0].hosts in ("localhost", "127.0.0.1") else None
+
+    def engine_version(self, role: Role, executable: str) -> str | None:
+        """The engine's version on all hosts of a role, where they are known and say the same."""
+        versions = {
+            str(
+                _mapping(_mapping(_mapping(self.hosts.get(name)).get("executables")).get(executable)).get("version")
+                or ""
+            )
+            for name in self.hosts_of(role) or ()
+        }
+        return versions.pop() or None if len(versions) == 1 else None
+
+
+def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
+    return value if isinstance(value, t.Mapping) else {}
+
+
+NOTHING = Known()

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that users set, and the one that a misspelt name was meant for: Ansible takes any name, and says nothing."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+
+# What `-e` and the inventory may set (docs/playbooks.md, docs/spec.md).
+KNOWN = (
+    "pd_address",
+    "pd_allow_scale_down",
+    "pd_break_lock",
+    "pd_cache",
+    "pd_caches",
+    "pd_decode",
+    "pd_docker_host",
+    "pd_fail_on",
+    "pd_fail_on_pending",
+    "pd_fail_unless_running",
+    "pd_fence_command",
+    "pd_fence_env",
+    "pd_fence_timeout",
+    "pd_forget_tombstone",
+    "pd_gpus",
+    "pd_group",
+    "pd_groups",
+    "pd_hosts",
+    "pd_kv_interface",
+    "pd_lost_hosts",
+    "pd_modes_path",
+    "pd_on_failure",
+    "pd_out_of_service",
+    "pd_port_range",
+    "pd_prefill",
+    "pd_preflight",
+    "pd_proof",
+    "pd_reserve_ports",
+    "pd_restart_caches",
+    "pd_scope",
+    "pd_state_dir",
+    "pd_supervisord",
+)
+# Names of which any ending is the user's own.
+_OPEN = ("pd_groups_", "pd_caches_")
+# What the collection itself makes: facts of a host become variables of their own.
+_OURS = ("pd_facts", "pd_host", "pd_status", "pd_validated")
+# A name that is no slip of a known one may be the user's own.
+_NEAR = 0.84
+
+
+def misspelt(names: t.Iterable[str]) -> list[str]:
+    """One sentence for each name that nothing reads and that is nearly one of ours."""
+    told = []
+    for name in sorted(names):
+        if not name.startswith("pd") or name in (*KNOWN, *_OURS) or name.startswith(_OPEN):
+            continue
+        near = difflib.get_close_matches(name, KNOWN, 1, _NEAR)
+        if near:
+            told.append(f"The variable {name} is read by nothing. Did you mean {near[0]}?")
+    return told
