@@ -154,7 +154,9 @@ def _serves_without(plan: Result, verdict: Verdict) -> bool:
     (pd_on_failure: stop), what served goes on as it did."""
     fresh = {name for here in plan["hosts"].values() for name in here.get("create") or ()}
     router = plan.get("router") or {}
-    same = router.get("member") and router["member"]["id"] not in fresh and router.get("early") is None
+    # One that is to be replaced lives until all that come are ready, unless it was replaced before they left.
+    stays = router.get("member") and (router["member"]["id"] not in fresh or router.get("step") == "replace")
+    same = stays and router.get("early") is None
     serves = all(verdict.ready[role] for role in ENGINE_ROLES) and not (verdict.problems or plan.get("unknown"))
     return bool(same and serves and plan.get("action") != "restart" and set(verdict.failed) <= fresh)
 
