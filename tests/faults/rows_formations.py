@@ -204,20 +204,23 @@ def other_group_wants_the_port(case: Case) -> None:
     case.write()
 
 
+def holds(case: Case) -> list[dict[str, t.Any]]:
+    file = case.states[0] / "groups" / "g" / "holds.json"
+    return t.cast("list[dict[str, t.Any]]", json.loads(file.read_text())["holds"]) if file.exists() else []
+
+
 def the_port_is_held(case: Case) -> None:
     looked_at(case)
     ports = {label["port"] for member in ("b-prefill-0", "b-decode-0") for label in case.labels(member)}
     assert case.keep["port"] not in ports, "a port that g's router still names was given to another group"
-    file = case.states[0] / "groups" / "g" / "holds.json"
-    held = json.loads(file.read_text()) if file.exists() else []
+    held = holds(case)
     assert any(case.keep["port"] in hold["ports"] for hold in held), held
 
 
 def nothing_is_held(case: Case) -> None:
     """After the restart nobody names the port any more."""
     case.must(RESTART)
-    file = case.states[0] / "groups" / "g" / "holds.json"
-    assert not (file.exists() and json.loads(file.read_text())), file.read_text()
+    assert holds(case) == []
 
 
 # -- what is exchanged under its path --------------------------------------------------------------------------------------------------

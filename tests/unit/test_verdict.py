@@ -224,3 +224,35 @@ def test_a_restart_that_cannot_stop_all_says_so_and_what_to_run() -> None:
     verdict = reach(leaving(), told, "stop")
     assert "The group is down: its router was stopped first." in verdict.msg
     assert "run the same playbook again with -e pd_group=g" in verdict.msg
+
+
+def grown(**changes: t.Any) -> t.Any:
+    """The verdict on a growth by prefill-1 that failed, where all are wanted."""
+    router = {"member": {"id": "router-0"}, "early": None, "step": "none"}
+    made = plan(**{"readiness": "all", "action": "scale", "router": router, **changes})
+    made["hosts"]["h2"]["create"] = ["prefill-1"]
+    seen = {"h1": ["prefill-0"], "h2": [], "h3": ["decode-0"]}
+    results = {
+        host: [STARTED, {"members": {name: {"state": "ready"} for name in names}}] for host, names in seen.items()
+    }
+    results["h2"] = [
+        STARTED,
+        {"members": {"prefill-1": {"state": "failed", "why": "it ended"}}, "not_ready": ["prefill-1"]},
+    ]
+    return reach(made, results, "start")
+
+
+def test_a_growth_that_is_undone_leaves_the_endpoint_as_it_was():
+    found = grown()
+    assert not found.good
+    assert found.registered == "undone"
+    assert grown(unknown=["decode-9"]).registered == "no"
+
+
+def test_a_router_that_was_to_be_replaced_at_the_end_is_the_one_of_before():
+    hosts = {h: {"present": [], "absent": [], "create": []} for h in ("h1", "h2", "h3")}
+    hosts["h1"]["create"] = ["router-0"]
+    router = {"member": {"id": "router-0"}, "early": None, "step": "replace"}
+    assert grown(hosts=hosts, router=router).registered == "undone"
+    assert grown(hosts=hosts, router={**router, "early": "router-0"}).registered == "no"
+    assert grown(hosts=hosts, router={**router, "step": "none"}).registered == "no"

@@ -30,7 +30,8 @@ class Verdict:
     failed: dict[str, dict[str, t.Any]] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)
-    # What the process that listens for a member carries; and whether the endpoint is registered: yes, no, or keep what was said.
+    # What the process that listens for a member carries; and whether the endpoint is registered: yes, no, keep
+    # what was said, or undone: as keep, once what this run started is stopped again.
     formations: dict[str, str | None] = field(default_factory=dict)
     registered: str = "no"
     msg: str = ""
@@ -143,7 +144,21 @@ def _registration(plan: Result, verdict: Verdict) -> str:
         return "yes"
     outcomes = [found["outcome"] for found in verdict.failed.values()]
     unseen = bool(outcomes) and all(outcome in ("unknown", "unreachable") for outcome in outcomes)
-    return "keep" if unseen and plan.get("unknown") and not verdict.problems else "no"
+    if unseen and plan.get("unknown") and not verdict.problems:
+        return "keep"
+    return "undone" if _serves_without(plan, verdict) else "no"
+
+
+def _serves_without(plan: Result, verdict: Verdict) -> bool:
+    """Whether only what this run has started is not as wanted, and the router is the one of before: once that is stopped again
+    (pd_on_failure: stop), what served goes on as it did."""
+    fresh = {name for here in plan["hosts"].values() for name in here.get("create") or ()}
+    router = plan.get("router") or {}
+    # One that is to be replaced lives until all that come are ready, unless it was replaced before they left.
+    stays = router.get("member") and (router["member"]["id"] not in fresh or router.get("step") == "replace")
+    same = stays and router.get("early") is None
+    serves = all(verdict.ready[role] for role in ENGINE_ROLES) and not (verdict.problems or plan.get("unknown"))
+    return bool(same and serves and plan.get("action") != "restart" and set(verdict.failed) <= fresh)
 
 
 # -- before anything changes ---------------------------------------------------------------------------------------------------------
