@@ -393,14 +393,14 @@ def test_a_container_whose_label_is_damaged_does_not_vanish(host: Host) -> None:
         "create", "--name", "cc", *marks[:2], "--label", f"com.inferops.pd.label={deep}", IMAGE, "sleep", "9"
     )
     assert host.runtime.members() == []
-    found = {one["path"]: one for one in host.runtime.damaged()}
-    assert found["container aa"] == {
-        "path": "container aa",
-        "why": "its label com.inferops.pd.label is no JSON",
-        "group": "g",
-        "member": "g-prefill-7",
-    }
-    assert found["container bb"]["why"] == "its label com.inferops.pd.label has no usable revision, generation"
+    found = {one.path: one for one in host.runtime.damaged()}
+    assert found["container aa"] == (
+        "container aa",
+        "its label com.inferops.pd.label is no JSON",
+        "g",
+        "g-prefill-7",
+    )
+    assert found["container bb"].why == "its label com.inferops.pd.label is damaged: revision is missing"
     assert set(found) == {"container aa", "container bb", "container cc"}
     host.runtime.remove("g", "g-prefill-7", 1)
     assert host.engine.names() == ["bb", "cc"]

@@ -253,7 +253,7 @@ def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None
     site = make_site()
     site.env(STANDIN_LOAD="25")
     first = start(site, "inferops.pd.deploy")
-    lock = support_runtime.wait_for(lambda: site.lock(), 30, "the first run's lock")
+    lock = support_runtime.wait_for(site.lock, 30, "the first run's lock")
     second = site.play("deploy").refused()
     assert lock["who"].endswith(f"pid {first.pid}")
     assert "Group g: nothing was changed on any host." in second.out

@@ -16,7 +16,9 @@ import shutil
 import time
 import typing as t
 
+from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
+from .._core.facts import label as labels
 from .._probes import logs
 from . import docker_bound, docker_images, docker_spec, gone, guard, script
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
@@ -25,6 +27,7 @@ from .docker_spec import LABEL, Container, Traits
 from .errors import HostError
 from .protocol import Availability, Live
 from .state import State, make_dirs, remove_tree, write
+from .store import Damaged
 
 REMOVE_WAIT = 30.0
 NAME_TAKEN = 409
@@ -111,7 +114,7 @@ class Docker:
         lost = [_missing(label) for name, label in files.items() if name not in found]
         return sorted([*found.values(), *lost], key=lambda live: (live["label"]["group"], live["label"]["member"]))
 
-    def damaged(self) -> list[dict[str, t.Any]]:
+    def damaged(self) -> list[Damaged]:
         """Containers of this state directory that do not say any more which member they are, and that no label file tells of either."""
         files = {label["member"]: label for label in self.state.labels() if label.get("runtime") == self.name}
         try:
@@ -420,7 +423,6 @@ class Docker:
 # -- what the engine says --------------------------------------------------------------------------------------------------------------
 
 
-_NEEDED = {"group": str, "member": str, "role": str, "index": int, "revision": str, "generation": int}
 # What is given to a member that an earlier version started, after the fact: its container cannot be labelled again.
 _GIVEN = ("formation", "adopted", "schema")
 
@@ -449,21 +451,22 @@ def _own_label(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any] | None, s
         label = json.loads(_labels(entry).get(f"{LABEL}.label") or "")
     except (ValueError, RecursionError):
         return None, f"its label {LABEL}.label is no JSON"
-    if not isinstance(label, dict):
-        return None, f"its label {LABEL}.label is no JSON object"
-    wrong = [key for key, kind in _NEEDED.items() if type(label.get(key)) is not kind]
-    return (None, f"its label {LABEL}.label has no usable {', '.join(wrong)}") if wrong else (label, "")
+    try:
+        labels.read(label, f"label {LABEL}.label")
+    except DamagedError as exc:
+        return None, f"its label {LABEL}.label is damaged: {exc.why}"
+    return t.cast("dict[str, t.Any]", label), ""
 
 
-def _damage(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _damage(entry: t.Mapping[str, t.Any]) -> Damaged:
     names = entry.get("Names") or [entry.get("Id")]
-    labels = _labels(entry)
-    return {
-        "path": f"container {str(names[0]).lstrip('/')}",
-        "why": _own_label(entry)[1],
-        "group": labels.get(f"{LABEL}.group") or None,
-        "member": labels.get(f"{LABEL}.member") or None,
-    }
+    told = _labels(entry)
+    return Damaged(
+        path=f"container {str(names[0]).lstrip('/')}",
+        why=_own_label(entry)[1],
+        group=told.get(f"{LABEL}.group") or None,
+        member=told.get(f"{LABEL}.member") or None,
+    )
 
 
 def _missing(label: dict[str, t.Any]) -> Live:
