@@ -329,6 +329,19 @@ class Fleet:
             facts["members"] = [m for m in facts["members"] if m["label"]["member"] != member]
 
 
+def as_of_an_earlier_version(fleet: Fleet) -> None:
+    """Labels and records as 22a08ae wrote them."""
+    for facts in fleet.facts.values():
+        for member in facts["members"]:
+            for key in ("schema", "formation", "run"):
+                member["label"].pop(key, None)
+            member["formation"] = None
+        for noted in facts["records"].values():
+            noted["schema"] = 1
+            for key in ("formation", "supersedes", "formed", "adopted", "machines", "tombstones"):
+                noted.pop(key)
+
+
 # -- case tables ------------------------------------------------------------------------------------------------------
 
 

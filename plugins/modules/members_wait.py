@@ -188,29 +188,35 @@ def request_of(module: AnsibleModule) -> Request:
     )
 
 
+def argument_spec() -> dict[str, dict[str, object]]:
+    """The options, as DOCUMENTATION lists them."""
+    return {
+        "plan": {"type": "dict"},
+        "phase": {"type": "str", "choices": ["engines", "router"], "default": "engines"},
+        "limit": {"type": "float"},
+        "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
+        "hold": {"type": "bool", "default": True},
+        "strict": {"type": "bool", "default": False},
+        "slice": {"type": "int", "default": 10},
+        "state_dir": {"type": "path"},
+        "supervisord": {"type": "path"},
+        "docker_host": {"type": "str"},
+        "members": {"type": "list", "elements": "dict"},
+        "group": {"type": "str"},
+        "runtime": {"type": "str"},
+        "memory": {"type": "dict", "default": {}},
+        "holder": {"type": "dict"},
+    }
+
+
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "plan": {"type": "dict"},
-            "phase": {"type": "str", "choices": ["engines", "router"], "default": "engines"},
-            "limit": {"type": "float"},
-            "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
-            "hold": {"type": "bool", "default": True},
-            "strict": {"type": "bool", "default": False},
-            "slice": {"type": "int", "default": 10},
-            "state_dir": {"type": "path"},
-            "supervisord": {"type": "path"},
-            "docker_host": {"type": "str"},
-            "members": {"type": "list", "elements": "dict"},
-            "group": {"type": "str"},
-            "runtime": {"type": "str"},
-            "memory": {"type": "dict", "default": {}},
-            "holder": {"type": "dict"},
-        },
+        argument_spec=argument_spec(),
         required_together=[("members", "group", "runtime")],
         supports_check_mode=True,
     )
-    if not module.params["members"]:
+    # None of them: the lock alone is renewed.
+    if module.params["members"] is None:
         module.fail_json(msg="members_wait needs its action plugin: give it the plan, and run it from the controller.")
     try:
         module.exit_json(changed=False, **wait(request_of(module), State(module.params["state_dir"])))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import memory
 import pytest
-from builders import Fleet, spec
+from builders import Fleet, as_of_an_earlier_version, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed, record
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
@@ -38,18 +38,6 @@ def mixed(fleet: Fleet) -> list[str]:
                     + ", ".join(f"{r['label']['member']} of {r['formation']}" for r in reached)
                 )
     return found
-
-
-def as_of_an_earlier_version(fleet: Fleet) -> None:
-    for facts in fleet.facts.values():
-        for member in facts["members"]:
-            for key in ("schema", "formation", "run"):
-                member["label"].pop(key, None)
-            member["formation"] = None
-        for noted in facts["records"].values():
-            noted["schema"] = 1
-            for key in ("formation", "supersedes", "formed", "adopted", "machines", "tombstones"):
-                noted.pop(key)
 
 
 class Stop(Exception):  # noqa: N818 - what happens

@@ -11,7 +11,7 @@ import typing as t
 
 import memory
 import pytest
-from builders import RUN, Fleet, Made, only, spec
+from builders import RUN, Fleet, Made, as_of_an_earlier_version, only, spec
 
 from ansible_collections.inferops.pd.plugins.action.members import slice_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
@@ -41,19 +41,6 @@ def formation(fleet: Fleet, host: str = "h1") -> str:
 
 def labels_of(fleet: Fleet) -> dict[str, str | None]:
     return {m["label"]["member"]: m["label"].get("formation") for f in fleet.facts.values() for m in f["members"]}
-
-
-def as_of_an_earlier_version(fleet: Fleet) -> None:
-    """Labels and records as 22a08ae wrote them."""
-    for facts in fleet.facts.values():
-        for member in facts["members"]:
-            for key in ("schema", "formation", "run"):
-                member["label"].pop(key, None)
-            member["formation"] = None
-        for noted in facts["records"].values():
-            noted["schema"] = 1
-            for key in ("formation", "supersedes", "formed", "adopted", "machines", "tombstones"):
-                noted.pop(key)
 
 
 # -- which formation ----------------------------------------------------------------------------------------------------

@@ -42,20 +42,7 @@ def of_plan(
         "spec": group.to_plain(),
         "templates": template.masked(),
         "desired": dict(plan["desired"]),
-        "members": [
-            {
-                "id": m["id"],
-                "role": m["role"],
-                "index": m["index"],
-                "host": m["parts"][0]["host"],
-                "revision": m["revision"],
-                "url": m["url"],
-                "port": m["parts"][0]["port"],
-                "ports": m["parts"][0]["ports"],
-                "gpus": m["parts"][0]["gpus"],
-            }
-            for m in plan["members"]
-        ],
+        "members": [_place(m) for m in plan["members"]],
         "router": {
             "policy": plan["router"]["policy"],
             "dialect": plan["router"]["dialect"],
@@ -79,6 +66,15 @@ def of_plan(
         for key in ("revision", "spec", "templates", "choices"):
             record[key] = before.get(key, record[key])
     return record
+
+
+def _place(member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Where a member is, and what it holds there."""
+    part = member["parts"][0]
+    return {
+        **{key: member[key] for key in ("id", "role", "index", "revision", "url")},
+        **{key: part[key] for key in ("host", "port", "ports", "gpus")},
+    }
 
 
 def _keep_unknown(record: dict[str, t.Any], before: t.Mapping[str, t.Any], unknown: t.Collection[str]) -> None:
