@@ -353,11 +353,11 @@ def _start_router(plan: dict[str, t.Any], hosts: Hosts, ready: t.Sequence[str], 
 
 def _starts(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, dict[str, t.Any]]:
     found = {}
-    for peer in plan["router"]["peers"]:
-        for facts in hosts.facts.values():
-            entry = FactsStore(facts).entry(plan["group"], peer["member"])
-            if entry is not None:
-                found[peer["member"]] = peer_snapshot.started(entry)
+    for member in plan["members"]:
+        # At its place: a stray elsewhere may have the same id.
+        entry = FactsStore(hosts.facts[member["parts"][0]["host"]]).entry(plan["group"], member["id"])
+        if entry is not None:
+            found[member["id"]] = peer_snapshot.started(entry)
     return found
 
 

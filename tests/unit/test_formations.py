@@ -572,3 +572,18 @@ def test_what_start_scripts_ask_for_is_written_with_the_record(tmp_path):
     with state.lock():
         state.clear()
     assert not (tmp_path / "s").exists()
+
+
+def test_weights_of_the_same_sizes_are_another_model():
+    """A dead member does not come back beside the others on files that were written since; its own host alone can tell."""
+    fleet = deployed()
+    for facts in fleet.facts.values():
+        facts["models"] = {path: {**found, "weights": {"times": "then"}} for path, found in facts["models"].items()}
+    fleet.deploy(two(), action="restart")
+    fleet.kill("demo-decode-0")
+    assert fleet.plan(two()).who("replace") == ["demo-decode-0"]
+    (path,) = fleet.facts["h2"]["models"]
+    fleet.facts["h2"]["models"][path]["weights"] = {"times": "now"}
+    made = fleet.plan(two())
+    assert (made.who("replace"), made.plan["pending"]) == ([], True)
+    assert "model weights (names, sizes, times)" in only(made.findings, "identity-moved").message

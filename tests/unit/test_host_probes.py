@@ -96,7 +96,7 @@ def test_a_model_is_known_by_what_decides_its_answers(weights):
     assert (first["exists"], first["config"], first["weights"]) == (
         True,
         {"model_type": "qwen3"},
-        {"files": 1, "bytes": 10},
+        {"files": 1, "bytes": 10, "times": first["weights"]["times"]},
     )
     (weights / "README.md").write_text("other")
     os.utime(weights / "model-1.safetensors", (1, 1))

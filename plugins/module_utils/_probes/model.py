@@ -30,7 +30,8 @@ Through = t.Callable[[str], t.Optional[str]]
 
 
 def facts(path: str) -> dict[str, t.Any]:
-    """{exists, fingerprint, config, weights, stamp, why} of a local directory."""
+    """{exists, fingerprint, config, weights, stamp, why} of a local directory. `weights.times` is the same as long as no file of weights
+    has been written since: of the same names and sizes they may be another model's."""
     if not os.path.isabs(path):
         return _missing("it is no local path; a model must be a directory on every host")
     if not os.path.isdir(path):
@@ -47,7 +48,11 @@ def facts(path: str) -> dict[str, t.Any]:
         "exists": True,
         "fingerprint": fingerprint,
         "config": config,
-        "weights": {"files": len(weights), "bytes": sum(size for _name, size in weights)},
+        "weights": {
+            "files": len(weights),
+            "bytes": sum(size for _name, size in weights),
+            "times": _times(path, weights),
+        },
         "stamp": stamped,
         "why": "" if config is not None else "it has no config.json that can be read",
     }
@@ -106,6 +111,12 @@ def _config(path: str) -> dict[str, t.Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return config if isinstance(config, dict) else None
+
+
+def _times(path: str, weights: t.Sequence[tuple[str, int]]) -> str | None:
+    """Names, sizes and times of the weights, as one value; None without weights."""
+    told = [f"{name} {size} {int(os.stat(os.path.join(path, name)).st_mtime)}" for name, size in weights]
+    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogateescape")).hexdigest()[:16] if told else None
 
 
 def _fingerprint(path: str, names: t.Sequence[str], weights: t.Sequence[tuple[str, int]]) -> str:

@@ -214,7 +214,9 @@ def identity(host: Host, model: str, executable: str, image: str | None) -> dict
     the same for an image that was loaded from a file, which has no digest."""
     found = host.image(image) if image else {}
     engine = (found.get("digest") or found.get("id")) if image else host.executable(executable).get("version")
-    return {"engine": engine, "image_id": found.get("id"), "model": host.model(model).get("fingerprint")}
+    facts = host.model(model)
+    times = (facts.get("weights") or {}).get("times")
+    return {"engine": engine, "image_id": found.get("id"), "model": facts.get("fingerprint"), "weights": times}
 
 
 def identity_of_source(host: Host, source: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -9,7 +9,7 @@ import heapq
 import typing as t
 from dataclasses import dataclass, field
 
-from ..facts.observed import Hold, Host
+from ..facts.observed import Hold, Host, Member
 from ..facts.record import Record, newest
 
 
@@ -180,7 +180,22 @@ def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) 
                 named.setdefault(where, {}).update(
                     (port, f"what {grave.host} may still speak to (tombstone)") for port in ports
                 )
+    for router in (m for host in hosts.values() for m in host.members if m.role == "router"):
+        for member, address, port in peers_named_by(router):
+            if not but(router.group, member):
+                named.setdefault(address, {}).setdefault(port, f"a peer of {router.id}")
     return named
+
+
+def peers_named_by(router: Member) -> t.Iterator[tuple[str, str, int]]:
+    """(member, address, port) of the peers that a router has, by its command line and by its registry, whoever they are by now. Of an entry
+    of its registry nobody says which member it is."""
+    told = [(str(p.get("member") or ""), p.get("url")) for p in router.label.get("peers") or ()]
+    told += [("", p.get("url")) for p in router.live.get("registered") or ()]
+    for member, url in told:
+        address, _colon, port = str(url or "").partition("://")[2].rstrip("/").rpartition(":")
+        if port.isdigit():
+            yield member, address.strip("[]"), int(port)
 
 
 def shared_with(host: Host, hosts: t.Mapping[str, Host]) -> t.Iterator[tuple[int, str]]:

@@ -21,7 +21,7 @@ _CALLED = {
     "image": "image",
     "engine": "engine version",
     "model": "model fingerprint",
-    "files": "model files (names, sizes, times)",
+    "weights": "model weights (names, sizes, times)",
     "engine files": "engine files (names, sizes, times)",
 }
 _SHOWN = 19
@@ -62,13 +62,13 @@ def files(member: Member, host: Host) -> list[tuple[str, str, str]]:
     model."""
     identity_, source = member.label.get("identity") or {}, member.label.get("source") or {}
     looks = (
-        ("files", "stamp", host.model(str(source.get("model")))),
-        ("engine files", "engine_stamp", host.executable(str(source.get("executable")))),
+        ("weights", "weights", (host.model(str(source.get("model"))).get("weights") or {}).get("times")),
+        ("engine files", "engine_stamp", host.executable(str(source.get("executable"))).get("stamp")),
     )
     return [
-        (fact, str(identity_[key]), str(now["stamp"]))
+        (fact, str(identity_[key]), str(now))
         for fact, key, now in looks
-        if identity_.get(key) and now.get("stamp") and identity_[key] != now["stamp"]
+        if identity_.get(key) and now and identity_[key] != now
     ]
 
 

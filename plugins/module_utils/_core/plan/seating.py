@@ -65,7 +65,8 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
     moot = is_moot(formation)
     # A router's own port is in nobody's list of peers: where none runs, one that comes may have it.
     again = {*(m.id for m in choice.replace), member_id(name, "router", 0)}
-    named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again))
+    # What its registry alone has of this group leaves it before anything comes.
+    named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again or not member))
     rooms = {}
     for host in request.hosts.values():
         if host.name in request.silent:
