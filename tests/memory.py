@@ -174,6 +174,8 @@ class Hosts:
     # Asked before each phase of a run.
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
+    # Whether this run has created the router.
+    fresh: bool = False
     said: list[str] = field(default_factory=list)
 
     def work(self, plan: dict[str, t.Any], phase: str, host: str, undo: t.Any = None, **order: t.Any) -> Work | None:
@@ -221,6 +223,7 @@ Results = dict[str, list[dict[str, t.Any]]]
 
 def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     """What the roles do with a plan: whether the run ended well. A run that is refused changes nothing."""
+    hosts.fresh = False
     if not (plan["changed"] or plan["steps"]):
         return True
     results = hosts.phase(plan, "lock")
@@ -234,7 +237,7 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
             if not _verdict(hosts, plan, phase, hosts.phase(plan, phase)):
                 return False
         if plan["action"] == "remove":
-            forgot = hosts.phase(plan, "forget", lift=_clean(plan, None))
+            forgot = hosts.phase(plan, "forget", lift=_clean(plan, hosts, None))
             return all(r.get("ok") for said in forgot.values() for r in said)
     elif not _leave(plan, hosts) or not _stop(plan, hosts):
         return False
@@ -301,7 +304,7 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         registered=registered,
         state=state,
         undo=undo,
-        lift=not refused and _clean(plan, result),
+        lift=not refused and _clean(plan, hosts, result),
     )
     if not good:
         hosts.said.append(said.msg)
@@ -338,6 +341,7 @@ def _start_router(plan: dict[str, t.Any], hosts: Hosts, ready: t.Sequence[str], 
     router = plan["router"]
     host = router["member"]["parts"][0]["host"]
     results = hosts.phase(plan, "router", [host], ready=ready, starts=_starts(plan, hosts), early=early)
+    hosts.fresh |= any(router["member"]["id"] in (r.get("created") or ()) for r in results[host])
     if any(r.get("failed") or r.get("unreachable") for r in results[host]):
         hosts.said += [str(r.get("msg")) for r in results[host]]
         return False
@@ -366,7 +370,7 @@ def _router_entry(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, t.Any] | No
     return FactsStore(hosts.facts[member["parts"][0]["host"]]).entry(plan["group"], member["id"])
 
 
-def _clean(plan: dict[str, t.Any], router_done: bool | None) -> bool:
+def _clean(plan: dict[str, t.Any], hosts: Hosts, router_done: bool | None) -> bool:
     """As the action plugin of members tells it: whether a router was seen to name nobody that is gone."""
     if any(grave["router"] for grave in plan["record"].get("tombstones") or ()):
         return False
@@ -377,11 +381,7 @@ def _clean(plan: dict[str, t.Any], router_done: bool | None) -> bool:
         return True
     if not router_done:
         return False
-    host = router["member"]["parts"][0]["host"]
-    created = router["member"]["id"] in plan["hosts"][host]["create"] and (
-        router["policy"] != "restart" or router["late"]
-    )
-    return created or router["policy"] == "dynamic"
+    return hosts.fresh or router["policy"] == "dynamic"
 
 
 def told(facts: Facts) -> Facts:

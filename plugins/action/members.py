@@ -98,11 +98,11 @@ class ActionModule(PdAction):
 
     def _router_is_clean(self, plan: dict[str, t.Any]) -> bool:
         """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
-        if any(one.get("router") for one in plan["record"].get("tombstones") or ()):
+        if any(one.get("router") for one in (plan.get("record") or {}).get("tombstones") or ()):
             return False
-        router = plan["router"]
-        if router["member"] is None:
-            return plan["action"] == "remove"
+        router = plan.get("router") or {}
+        if router.get("member") is None:
+            return plan.get("action") == "remove"
         results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
         said = self.results_of(self.args["started"]).values() if self.args["started"] else ()
         if any(result.get("failed") or result.get("ok") is False for result in results) or router["policy"] == "manual":

@@ -13,6 +13,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -98,12 +99,15 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path):
-    made = Host(str(tmp_path / "state"))
+def host():
+    """In a short path of its own: a socket's path is limited, and pytest's folders grow longer with each worker and test name."""
+    folder = tempfile.mkdtemp(prefix="pd-")
+    made = Host(os.path.join(folder, "state"))
     yield made
     for daemon in made.daemons():
         os.kill(daemon, signal.SIGKILL)
     support.clean_up(made.state.root)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

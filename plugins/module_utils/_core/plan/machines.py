@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Findings
-from ..facts.observed import Elsewhere, Host
+from ..facts.observed import Host
 from ..facts.record import Record
 
 
@@ -20,27 +20,23 @@ def check(hosts: t.Mapping[str, Host], findings: Findings) -> None:
 
 
 def check_group(group: str, hosts: t.Mapping[str, Host], noted: Record | None, findings: Findings) -> None:
-    """Members of the group's name in a state folder that is no host's of the inventory. Where the record has them at these ports they are
-    the group's own, under a former pd_state_dir. Of others nobody can tell whose they are: another inventory may have a group of that name.
-    Their ports and GPUs are taken, and no router of this group gets to know them."""
+    """Members of the group that its record names, and that run under another state folder than the inventory says: a former pd_state_dir.
+    Of others of the name nobody can tell whose they are, and another inventory may have a group of that name: their ports and GPUs are
+    taken, and no router of this group gets to know them."""
     known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()}
     places = {(place.host, place.id): place.ports for place in noted.members} if noted else {}
     for host in hosts.values():
-        by_folder: dict[str, list[Elsewhere]] = {}
+        own: dict[str, list[str]] = {}
         for one in host.elsewhere:
-            if one.group == group and (host.machine, one.state_dir) not in known:
-                by_folder.setdefault(one.state_dir, []).append(one)
-        for place, others in sorted(by_folder.items()):
-            own = any(places.get((host.name, one.member), set()) & set(one.ports) for one in others)
-            say = findings.error if own else findings.warning
-            names = ", ".join(sorted(one.member for one in others))
-            whose = group if own else f"a group {group}"
-            say(
+            at_its_place = places.get((host.name, one.member), set()) & set(one.ports)
+            if one.group == group and (host.machine, one.state_dir) not in known and at_its_place:
+                own.setdefault(one.state_dir, []).append(one.member)
+        for place, names in sorted(own.items()):
+            findings.error(
                 "other-state-folder",
-                f"{host.name} runs {names} of {whose} under another state folder, {place}; the inventory says"
+                f"{host.name} runs {', '.join(sorted(names))} of {group} under another state folder, {place}; the inventory says"
                 f" {host.state.get('dir')}: they are neither seen as members of this group nor stopped.",
-                ("" if own else "Is it this very group? ")
-                + f"Set pd_state_dir of {host.name} to {place}, or run as the user who deployed; to move, remove the group first.",
+                f"Set pd_state_dir of {host.name} to {place}, or run as the user who deployed; to move, remove the group first.",
                 [],
                 host.name,
             )
