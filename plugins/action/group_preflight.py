@@ -103,9 +103,11 @@ class ActionModule(PlanAction):
         plain = findings.to_plain()
         table = preflight.table(flight.rows)
         errors = len(findings.errors)
-        warnings = len([f for f in plain if f["severity"] != "error"])
+        warnings = len([f for f in plain if f["severity"] == "warning"])
+        unverified = len([f for f in plain if f["severity"] == "unverified"])
         hosts = _count(len(flight.tour["hosts"]), "host")
-        head = f"preflight of {name}: {_count(errors, 'error')}, {_count(warnings, 'warning')} on {hosts}"
+        counts = f"{_count(errors, 'error')}, {unverified} unverified, {_count(warnings, 'warning')}"
+        head = f"preflight of {name}: {counts} on {hosts}"
         failed = findings.fails(self.args["fail_on"])
         if self.args["show"]:
             text = as_text(plain)

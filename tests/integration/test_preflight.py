@@ -113,7 +113,8 @@ def said(found: Run) -> str:
 def test_a_good_pair_and_nothing_is_left_behind(pair: Pair, make_site: Make, model: Path) -> None:
     site = site_of(pair, make_site, model)
     found = site.play("preflight", "--check").ok()
-    assert "preflight of g: 0 errors, 0 warnings on 2 hosts" in found.out
+    # The stand-in for an engine has no version that can be read where it is installed.
+    assert "preflight of g: 0 errors, 1 unverified, 0 warnings on 2 hosts" in found.out
     for told in ("data0, 10.251.77.1, MTU 9000", "9000 bytes pass", "h1 to h2", "h2 to h1", "Gb/s by TCP"):
         assert told in found.out
     assert "End listeners" not in found.out
@@ -203,7 +204,7 @@ def test_a_running_group_is_checked_as_it_runs(pair: Pair, make_site: Make, mode
     try:
         site.play("deploy", pd_proof="never").ok()
         found = site.play("preflight").ok()
-        assert "0 errors, 0 warnings" in found.out, found.out
+        assert "0 errors, 1 unverified, 0 warnings" in found.out, found.out
         assert "0 listened on, 4 served by running members" in found.out, found.out
     finally:
         site.clean()
