@@ -23,6 +23,8 @@ import yaml
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request, Run
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
@@ -232,10 +234,10 @@ class Fleet:
                 seen[name] = observed.read_host(name, memory.told(facts))
         return seen
 
-    def run(self) -> plan.Run:
+    def run(self) -> Run:
         """The identity of one run: each has another, and the same fleet has the same."""
         self.runs += 1
-        return plan.Run(f"formation-{self.runs}", f"run-{self.runs}", 1000.0 + self.runs, "test@here")
+        return Run(f"formation-{self.runs}", f"run-{self.runs}", 1000.0 + self.runs, "test@here")
 
     def plan(self, raw: t.Any, action: t.Any = "deploy", name: str | None = None, **more: t.Any) -> Made:
         if action == "remove":
@@ -254,8 +256,12 @@ class Fleet:
             hosts[f"{alias}-too"] = observed.read_host(f"{alias}-too", memory.told(self.facts[alias]))
         silent = sorted(named - set(hosts) - gone)
         run = more.pop("run", None) or self.run()
-        request = plan.Request(verdict.group, verdict.template, hosts, patterns, action, run, silent=silent, **more)
-        return Made(plan.make(request, verdict.findings), verdict.findings, verdict)
+        asked = {key: more.pop(key) for key in ("counts", "allow_scale_down") if key in more}
+        if "reserved" in more:
+            more["reserved"] = [Plan.from_plain(one) for one in more["reserved"]]
+        reality = Reality(hosts, run, silent, **more)
+        request = Request(verdict.group, verdict.template, patterns, action, reality, **asked)
+        return Made(plan.make(request, verdict.findings).to_plain(), verdict.findings, verdict)
 
     def _judged(self, raw: t.Any, name: str) -> validate.Verdict:
         """The verdict on a spec, made once for each: histories plan the same few thousands of times."""
@@ -275,8 +281,8 @@ class Fleet:
         findings = Findings()
         silent = sorted(self.silent - {*lost, *away})
         hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
-        request = plan.Removal(name or self.name, hosts, self.run(), silent, lost, away, **more)
-        return Made(plan.removal(request, findings), findings, None)
+        reality = Reality(hosts, self.run(), silent, lost, away, **more)
+        return Made(plan.removal(plan.Removal(name or self.name, reality), findings).to_plain(), findings, None)
 
     def of(self, name: str) -> Fleet:
         """The same hosts, asked of another group."""

@@ -14,13 +14,15 @@ import pickle
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.inferops.pd.plugins.action.members import slice_of
+from ansible_collections.inferops.pd.plugins.action.members import concerns, share_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan, Start
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
+from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work, World
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 
@@ -180,11 +182,16 @@ class Hosts:
 
     def work(self, plan: dict[str, t.Any], phase: str, host: str, undo: t.Any = None, **order: t.Any) -> Work | None:
         """The real work of one phase on one host."""
-        part = slice_of(plan, host, undo)
-        if part is None or (not part["hosts"][host].get("part", True) and phase not in WATCHED):
+        read = Plan.from_plain(plan, host)
+        part = share_of(read, host, undo)
+        if part is None or not (concerns(part, phase) or phase == "router"):
             return None
         if phase == "router":
-            router_step.at_phase(plan, part, order["ready"], order.pop("starts"), order.pop("early"), False)
+            part, _held = router_step.at_phase(
+                read, part, order["ready"], order.pop("starts"), order.pop("early"), False
+            )
+        # As the module gets it.
+        part = Share.from_plain(part.to_plain())
         order.pop("ready", None)
         if undo is not None and "lift" in order:
             order["lift"] = False
@@ -217,7 +224,6 @@ class Hosts:
         return results
 
 
-WATCHED = ("lock", "unlock", "endpoint", "forget")
 Results = dict[str, list[dict[str, t.Any]]]
 
 
@@ -355,7 +361,7 @@ def _start_router(plan: dict[str, t.Any], hosts: Hosts, ready: t.Sequence[str], 
     return True
 
 
-def _starts(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, dict[str, t.Any]]:
+def _starts(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, Start]:
     found = {}
     for member in plan["members"]:
         # At its place: a stray elsewhere may have the same id.

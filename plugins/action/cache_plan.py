@@ -12,8 +12,9 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.facts.observed import Host, Member
-from ..module_utils._core.plan import cache_plan as core
-from ..module_utils._core.plan import plan as group_plan
+from ..module_utils._core.plan.plan import Removal, make, removal, summary
+from ..module_utils._core.plan.situation import Reality, ServiceRequest
+from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.spec.cache_service import ROLE, parse, users_of
 from ..module_utils._core.template.cache_template import render
 from ..plugin_utils import _caches
@@ -37,19 +38,21 @@ class ActionModule(PdAction):
         name, findings = self.args["name"], Findings()
         hosts = self._hosts(findings)
         self._refuse(name, findings)
-        plan = self._removal(name, hosts, findings) if self.args["action"] == "remove" else None
-        if plan is None:
-            plan = self._plan(name, hosts, findings)
+        if self.args["action"] == "remove":
+            made = self._removal(name, hosts, findings)
+        else:
+            made = self._plan(name, hosts, findings)
+        plan = made.to_plain()
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
         self._refuse(name, findings)
         if self._task.diff and result["diff"]:
             self._display.display("\n".join(d["prepared"] for d in result["diff"]).rstrip())
         else:
-            self._display.display(group_plan.summary(plan))
+            self._display.display(summary(made))
         result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
         return result
 
-    def _plan(self, name: str, hosts: dict[str, Host], findings: Findings) -> dict[str, t.Any]:
+    def _plan(self, name: str, hosts: dict[str, Host], findings: Findings) -> Plan:
         written = _caches.merged(self)
         if name not in written:
             raise PdError(f"There is no cache service {name!r} in pd_caches. Services: {', '.join(sorted(written))}.")
@@ -64,22 +67,24 @@ class ActionModule(PdAction):
                 self._inventory().add_host(host)
         pattern = self.pattern_hosts(service.hosts)
         lost = names_list(self.args["lost_hosts"])
-        request = core.Request(
-            service=service,
-            recipe=recipes[service.provider],
-            template=template,
-            hosts=hosts,
-            pattern=pattern,
-            action=self.args["action"],
-            run=self.new_run(),
-            silent=sorted(set(pattern) - set(hosts) - set(lost) - set(self.away())),
-            lost=[*lost, *self.away()],
-            users=users_of(name, groups),
-            reserved=to_plain(self.args["planned"]),
-        )
-        return core.make(request, findings)
+        reality = self._reality(name, hosts, sorted(set(pattern) - set(hosts) - set(lost) - set(self.away())), lost)
+        return make(ServiceRequest(service, template, {ROLE: pattern}, self.args["action"], reality), findings)
 
-    def _removal(self, name: str, hosts: dict[str, Host], findings: Findings) -> dict[str, t.Any]:
+    def _reality(
+        self, name: str, hosts: t.Mapping[str, Host], silent: t.Sequence[str], lost: t.Sequence[str]
+    ) -> Reality:
+        return Reality(
+            hosts=hosts,
+            run=self.new_run(),
+            silent=silent,
+            lost=lost,
+            away=self.away(),
+            reach=self.reach(),
+            users=users_of(name, self.groups()),
+            reserved=[Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()],
+        )
+
+    def _removal(self, name: str, hosts: dict[str, Host], findings: Findings) -> Plan:
         known = {m.group for h in hosts.values() for m in h.members if m.role == ROLE}
         known |= {g for h in hosts.values() for g, noted in h.records.items() if noted.plain.get("cache")}
         written = _caches.merged(self)
@@ -105,7 +110,7 @@ class ActionModule(PdAction):
                 [],
                 host,
             )
-        return core.removal(name, hosts, silent, [*lost, *self.away()], users_of(name, self.groups()), self.new_run())
+        return removal(Removal(name, self._reality(name, hosts, silent, lost), "cache"), findings)
 
     def _refuse(self, name: str, findings: Findings) -> None:
         if findings.fails(self.args["fail_on"]):

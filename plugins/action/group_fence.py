@@ -10,6 +10,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.plan.value import Plan
 from ..plugin_utils import _fence
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
@@ -35,18 +36,18 @@ class ActionModule(PdAction):
             return {"fenced": [], **told, "failed": False, "ok": False, "msg": str(exc)}
 
     def _all(self) -> dict[str, t.Any]:
-        plan = to_plain(self.args["plan"])
+        plan = Plan.from_plain(to_plain(self.args["plan"]), "")
         argv, environment = _fence.read_command(to_plain(self.args["command"])), self._environment()
         if self.args["timeout"] <= 0:
             raise PdError(
                 "The fence command's timeout is not above zero. Give it the seconds that it may take at most."
             )
-        lost = plan.get("fence") or []
+        lost = plan.fence
         if not argv or not lost:
             why = "no host that is lost is known to have had members" if argv else "no fence command is set"
             return {"skipped": True, "skip_reason": why, "fenced": [], "commands": []}
         # All of them before any is run: one that cannot be filled in ends the task while nothing has happened.
-        commands = [_fence.command_for(argv, one, plan["group"], self._of_host, environment) for one in lost]
+        commands = [_fence.command_for(argv, one, plan.group, self._of_host, environment) for one in lost]
         shown = [command.shown for command in commands]
         if self._task.check_mode:
             text = "; ".join(f"{c.host}: {c.shown}" for c in commands)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ansible.errors import AnsibleActionFail
 
@@ -13,6 +14,8 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.facts.observed import Host
 from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.plan.situation import Reality, Request
+from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report import cache_status
 from ..module_utils._core.rules.validate import Verdict
 from ..module_utils._core.spec.spec import ENGINE_ROLES
@@ -53,26 +56,15 @@ class ActionModule(PdAction):
             named = {host for found in self.patterns_of(name, spec).values() for host in found}
             lost = names_list(self.args["lost_hosts"])
             silent = sorted(named - set(hosts) - set(lost) - set(self.away()))
-            request = core_plan.Removal(
-                name,
-                hosts,
-                self.new_run(),
-                silent,
-                lost,
-                self.away(),
-                self._fence(),
-                names_list(self.args["forget_tombstone"]),
-                self.reach(),
-            )
-            plan = core_plan.removal(request, findings)
+            made = core_plan.removal(core_plan.Removal(name, self._reality(hosts, silent, lost)), findings)
         else:
             self._add_hosts(hosts)
             spec = self.spec_of(name)
             verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
             self._refuse(name, verdict.findings, {})
             asked, findings = self._request(verdict, hosts), verdict.findings
-            silent = list(asked.silent)
-            plan = core_plan.make(asked, findings)
+            silent = list(asked.reality.silent)
+            made = core_plan.make(asked, findings)
         for host in silent:
             if host in reasons:
                 way_out = "" if host in seen.hidden else f"Make the host answer: ansible -m ping {host}"
@@ -88,10 +80,11 @@ class ActionModule(PdAction):
         # A run that was killed here holds its locks on hosts that cannot see that it is gone.
         dead = lock.of_dead(host.locks.get(name) for host in hosts.values())
         if dead:
-            plan["dead_locks"] = dead
+            made = replace(made, dead_locks=tuple(dead))
+        plan = made.to_plain()
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
         self._refuse(name, findings, {})
-        self._show(result)
+        self._show(made, result)
         self._refuse_pending(name, result)
         result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
         return result
@@ -136,29 +129,35 @@ class ActionModule(PdAction):
             if name not in self._inventory().hosts:
                 self._inventory().add_host(name)
 
-    def _request(self, verdict: Verdict, hosts: dict[str, Host]) -> core_plan.Request:
+    def _reality(self, hosts: t.Mapping[str, Host], silent: t.Sequence[str], lost: t.Sequence[str]) -> Reality:
+        return Reality(
+            hosts=hosts,
+            run=self.new_run(),
+            silent=silent,
+            lost=lost,
+            away=self.away(),
+            fence=self._fence(),
+            forget=names_list(self.args["forget_tombstone"]),
+            reach=self.reach(),
+            reserved=[Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()],
+        )
+
+    def _request(self, verdict: Verdict, hosts: dict[str, Host]) -> Request:
         group, template = verdict.group, verdict.template
         if group is None or template is None:
             raise PdError("The spec could not be read.")
         patterns = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()}
         lost = names_list(self.args["lost_hosts"])
         named = {host for hosts_ in patterns.values() for host in hosts_}
-        return core_plan.Request(
-            group=group,
-            template=template,
-            hosts=hosts,
-            patterns=patterns,
-            action=self.args["action"],
-            run=self.new_run(),
-            silent=sorted(named - set(hosts) - set(lost) - set(self.away())),
-            lost=lost,
-            away=self.away(),
-            fence=self._fence(),
-            forget=names_list(self.args["forget_tombstone"]),
+        silent = sorted(named - set(hosts) - set(lost) - set(self.away()))
+        return Request(
+            group,
+            template,
+            patterns,
+            self.args["action"],
+            self._reality(hosts, silent, lost),
             counts=self._counts(),
             allow_scale_down=self.args["allow_scale_down"],
-            reserved=to_plain(self.args["planned"]),
-            reach=self.reach(),
         )
 
     def _counts(self) -> dict[str, int]:
@@ -179,16 +178,16 @@ class ActionModule(PdAction):
             raise PdError("scale needs a count: give -e pd_prefill=N, -e pd_decode=N, or both.")
         return counts
 
-    def _show(self, result: dict[str, t.Any]) -> None:
+    def _show(self, plan: Plan, result: dict[str, t.Any]) -> None:
         """With --diff the plan is shown even where it changes nothing by itself: people read it before they run it."""
         if self._task.diff and result["diff"]:
             self._display.display("\n".join(d["prepared"] for d in result["diff"]).rstrip())
         else:
-            self._display.display(core_plan.summary(result["plan"]))
+            self._display.display(core_plan.summary(plan))
             # A peer may be none of the group's: whoever registered it by hand is to know that it goes.
-            for step in result["plan"]["steps"]:
-                if step["phase"] == "leave" and step["do"] == "deregister":
-                    self._display.display(f"  {step['why']}")
+            for step in plan.steps:
+                if step.phase == "leave" and step.do == "deregister":
+                    self._display.display(f"  {step.why}")
         notes = [f for f in result["findings"] if f["severity"] != "error"]
         if notes and self._display.verbosity:
             self._display.display(as_text(notes))

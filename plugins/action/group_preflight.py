@@ -13,6 +13,7 @@ from ansible.release import __version__
 
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.plan.situation import Request
 from ..module_utils._core.preflight import preflight, preflight_between, preflight_tour
 from ..plugin_utils._action import known_of, refuse
 from .group_plan import ActionModule as PlanAction
@@ -61,8 +62,8 @@ class ActionModule(PlanAction):
             "forget_tombstone": [],
         }
         request = self._request(verdict, hosts)
-        plan = core_plan.make(request, findings)
-        for host in request.silent:
+        plan = core_plan.make(request, findings).to_plain()
+        for host in request.reality.silent:
             findings.warning(
                 "host-unreachable",
                 f"{host}: {reasons.get(host, 'no facts')}",
@@ -77,11 +78,11 @@ class ActionModule(PlanAction):
             return {"tour": {**tour, "token": secrets.token_hex(16)}, "findings": findings.to_plain()}
         return self._judge(request, plan, findings)
 
-    def _tour(self, request: core_plan.Request, plan: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _tour(self, request: Request, plan: dict[str, t.Any]) -> dict[str, t.Any]:
         told = preflight_tour.announced(request.template.mode)
         return preflight_tour.make(plan, request.hosts, told, self.args["max_pairs"])
 
-    def _judge(self, request: core_plan.Request, plan: dict[str, t.Any], findings: Findings) -> dict[str, t.Any]:
+    def _judge(self, request: Request, plan: dict[str, t.Any], findings: Findings) -> dict[str, t.Any]:
         tour = self._tour(request, plan)
         said = {h: r for h, r in self.results_of(self.args["listening"]).items() if "listening" in r}
         marked = preflight_tour.mark_live(tour, {h: r["listening"] for h, r in said.items() if h in tour["hosts"]})
@@ -98,8 +99,8 @@ class ActionModule(PlanAction):
         preflight_between.judge_between(flight, findings)
         return self._tell(request, flight, findings)
 
-    def _tell(self, request: core_plan.Request, flight: preflight.Preflight, findings: Findings) -> dict[str, t.Any]:
-        name = request.group.name
+    def _tell(self, request: Request, flight: preflight.Preflight, findings: Findings) -> dict[str, t.Any]:
+        name = request.name
         plain = findings.to_plain()
         table = preflight.table(flight.rows)
         errors = len(findings.errors)

@@ -11,14 +11,17 @@ import re
 import socket
 import time
 import typing as t
+from dataclasses import replace
 
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
+from ..module_utils._core.base.plain import to_plain as plain
 from ..module_utils._core.plan import peer_snapshot, router_step
-from ..module_utils._core.plan.steps import part_ports
+from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec.cache_service import ROLE
 from ..module_utils._core.spec.spec import secrets_of
+from ..module_utils._core.work.share import Share, Slice, Vacated
 from ..module_utils._host import lock
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
@@ -55,18 +58,19 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
-        plan, phase = to_plain(self.args["plan"]), self.args["phase"]
+        raw, phase = to_plain(self.args["plan"]), self.args["phase"]
         host = self.task_vars["inventory_hostname"]
-        part = slice_of(plan, host, self._created() if self.args["undo"] else None)
+        plan = Plan.from_plain(raw, host)
+        part = share_of(plan, host, self._created() if self.args["undo"] else None)
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
-        refusal = self._in_order(plan, host, part, phase)
+        refusal = self._in_order(plan, locked_in_order(raw), host, part, phase)
         if refusal:
             return refusal
         held = ""
         if phase == "router":
             early, ready = self.args["early"], self.args["ready"]
-            held = router_step.at_phase(plan, part, ready, self._starts(), early, self._task.check_mode)
+            part, held = router_step.at_phase(plan, part, ready, self._starts(), early, self._task.check_mode)
         if held:
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         arguments = self._arguments(plan, part, phase)
@@ -74,16 +78,16 @@ class ActionModule(PdAction):
             arguments |= self._service(plan, part)
         result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
-            self._after_router(plan, arguments, result)
+            self._after_router(plan, part, arguments, result)
         return self._told(result, phase)
 
-    def _arguments(self, plan: dict[str, t.Any], part: dict[str, t.Any], phase: str) -> dict[str, t.Any]:
+    def _arguments(self, plan: Plan, part: Share, phase: str) -> dict[str, t.Any]:
         return {
-            "plan": part,
+            "plan": part.to_plain(),
             "phase": phase,
             "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
             **self.runtime_options(),
-            "holder": {**holder(plan, float(plan.get("hold") or 0)), "dead": plan.get("dead_locks") or []},
+            "holder": {**holder(plan.run, plan.hold), "dead": list(plan.dead_locks or ())},
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
@@ -96,34 +100,31 @@ class ActionModule(PdAction):
         found = self.results_of(self.args["started"]).values() if self.args["started"] else ()
         return {name for result in found for name in result.get("created") or ()}
 
-    def _router_is_clean(self, plan: dict[str, t.Any]) -> bool:
+    def _router_is_clean(self, plan: Plan) -> bool:
         """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
-        if any(one.get("router") for one in (plan.get("record") or {}).get("tombstones") or ()):
+        if any(one.get("router") for one in plan.record.get("tombstones") or ()):
             return False
-        router = plan.get("router") or {}
-        if router.get("member") is None:
-            return plan.get("action") == "remove"
+        router = plan.router
+        if router.member is None:
+            return plan.action == "remove"
         results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
         said = self.results_of(self.args["started"]).values() if self.args["started"] else ()
-        if any(result.get("failed") or result.get("ok") is False for result in results) or router["policy"] == "manual":
+        if any(result.get("failed") or result.get("ok") is False for result in results) or router.policy == "manual":
             return False
         if any(result.get("refused") or result.get("unreachable") for result in said):
             return False
-        if router["clean"]:
+        if router.clean:
             return True
-        fresh = any(router["member"]["id"] in (result.get("created") or ()) for result in results)
+        fresh = any(router.member.id in (result.get("created") or ()) for result in results)
         read = any((result.get("peers") or {}).get("confirmed") for result in results)
-        return fresh or (router["policy"] == "dynamic" and read)
+        return fresh or (router.policy == "dynamic" and read)
 
-    def _in_order(
-        self, plan: dict[str, t.Any], host: str, part: dict[str, t.Any], phase: str
-    ) -> dict[str, t.Any] | None:
+    def _in_order(self, plan: Plan, order: list[str], host: str, part: Share, phase: str) -> dict[str, t.Any] | None:
         """Take the group's lock on its first host before any other one is touched. Two runs that take the locks of all hosts at once could
         each get half. Returns the refusal of this host, None when it may go on."""
-        order = sorted(plan["hosts"])
         if self._task.check_mode or len(order) == 1 or phase != "lock":
             return None
-        notes = FirstLock(f"{plan['group']}-{plan['run']}-{self._task._uuid}")
+        notes = FirstLock(f"{plan.group}-{plan.run}-{self._task._uuid}")
         if host != order[0]:
             return self._wait_for_first(notes, order[0], phase) if self._is_before(order[0], host) else None
         try:
@@ -176,45 +177,45 @@ class ActionModule(PdAction):
             result["msg"] = f"module {name} did not end as it should: {last}"
         return t.cast("dict[str, t.Any]", result)
 
-    def _starts(self) -> dict[str, dict[str, t.Any]]:
+    def _starts(self) -> dict[str, Start]:
         """What the wait saw of each member's start."""
-        found: dict[str, dict[str, t.Any]] = {}
+        found: dict[str, Start] = {}
         for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
             for name, seen in (result.get("members") or {}).items():
                 found[name] = peer_snapshot.started(seen)
         return found
 
-    def _service(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _service(self, plan: Plan, part: Share) -> dict[str, t.Any]:
         """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
-        router, policy = plan["router"]["member"], plan["router"]["policy"]
-        host, here = next(iter(part["hosts"].items()))
-        fresh = router["id"] in here["create"]
+        router, step = part.members_of("router")[0], plan.router
+        host, here = part.here()
+        fresh = router.id in here.create
         check = self._task.check_mode
         # A router that has its peers on its command line, and is left as it is, may have others than those that are ready by now.
-        registered = policy == "dynamic" or (policy == "restart" and fresh)
-        registered = registered and not (check and (fresh or policy != "dynamic"))
-        wanted = [p for p in plan["router"]["peers"] if not self.args["ready"] or p["member"] in self.args["ready"]]
+        registered = step.policy == "dynamic" or (step.policy == "restart" and fresh)
+        registered = registered and not (check and (fresh or step.policy != "dynamic"))
+        wanted = [one for one in step.peers if not self.args["ready"] or one.member in self.args["ready"]]
         peers = {
-            "url": router["url"],
-            "dialect": plan["router"]["dialect"],
-            "model": plan["router"]["model"],
-            "peers": wanted,
+            "url": router.url,
+            "dialect": step.dialect,
+            "model": step.model,
+            "peers": plain(wanted),
             # A router with its peers on its command line is only read.
-            "manage": policy == "dynamic",
-            "spare": plan["router"].get("spare") or [],
+            "manage": step.policy == "dynamic",
+            "spare": list(step.spare),
         }
         return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
 
-    def _after_router(self, plan: dict[str, t.Any], order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
+    def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""
-        name = plan["router"]["member"]["id"]
+        host, name = self.task_vars["inventory_hostname"], part.members_of("router")[0].id
         if order["router"] and not self._task.check_mode:
             seen = (result.get("waited") or {}).get("members", {}).get(name) or {}
             if seen.get("state") == "ready":
-                host = self.task_vars["inventory_hostname"]
                 self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
             else:
-                waited = wait_for_members(self, plan, "router", self.runtime_options(), holder=holder(plan))
+                alone = Roll(({"id": name, "role": "router"},), (host,), host)
+                waited = wait_for_members(self, plan, "router", alone, self.runtime_options(), holder=holder(plan.run))
                 result["waited"] = waited
                 if waited.get("not_ready"):
                     result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
@@ -229,33 +230,30 @@ class ActionModule(PdAction):
         if peers.get("failed"):
             result |= {"failed": True, "msg": peers.get("msg", "the router did not take its peers")}
 
-    def _secrets(self, plan: dict[str, t.Any], part: dict[str, t.Any]) -> dict[str, dict[str, str]]:
+    def _secrets(self, plan: Plan, part: Share) -> dict[str, dict[str, str]]:
         """Values by member, for the members of this host that need any."""
-        wanted = [m for m in part["members"] if m["parts"][0]["secrets"]]
+        wanted = [m for m in part.members if m.secrets]
         if not wanted:
             return {}
         given = to_plain(self.args["secrets"]) if self.args["secrets"] is not None else None
         spec = self._spec_with_secrets(plan) if given is None else None
-        by_role = {
-            m["role"]: (given.get(m["role"]) or {}) if given is not None else secrets_of(spec, m["role"])
-            for m in wanted
-        }
-        return {m["id"]: {name: by_role[m["role"]].get(name, "") for name in m["parts"][0]["secrets"]} for m in wanted}
+        by_role = {m.role: (given.get(m.role) or {}) if given is not None else secrets_of(spec, m.role) for m in wanted}
+        return {m.id: {name: by_role[m.role].get(name, "") for name in m.secrets} for m in wanted}
 
-    def _spec_with_secrets(self, plan: dict[str, t.Any]) -> t.Any:
+    def _spec_with_secrets(self, plan: Plan) -> t.Any:
         """What was written of the plan's group. A cache service's secrets stand in its own entry, as a group's do in a role's."""
-        if "cache" not in plan:
-            return self.spec_of(plan["group"])
-        return {"roles": {ROLE: _caches.merged(self).get(plan["group"]) or {}}}
+        if plan.kind == "group":
+            return self.spec_of(plan.group)
+        return {"roles": {ROLE: _caches.merged(self).get(plan.group) or {}}}
 
 
-def holder(plan: t.Mapping[str, t.Any], longest: float = 0) -> dict[str, t.Any]:
+def holder(run: str, longest: float = 0) -> dict[str, t.Any]:
     """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent
     process is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive
     it."""
-    run = lock.process()
-    who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
-    return {"run": plan.get("run"), "who": who, "ttl": LOCK_TTL + longest, "process": run}
+    process = lock.process()
+    who = f"{getpass.getuser()}@{socket.gethostname()} pid {process['pid']}"
+    return {"run": run, "who": who, "ttl": LOCK_TTL + longest, "process": process}
 
 
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
@@ -264,27 +262,26 @@ def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
     return f"{name} does not serve: {seen.get('why') or 'it did not answer'}. {seen.get('advice') or ''}".rstrip() + log
 
 
-def slice_of(plan: dict[str, t.Any], host: str, undo: t.Collection[str] | None = None) -> dict[str, t.Any] | None:
-    """A host's own part of the plan: its members and steps, and the record. None for a host that the plan does not name.
+def share_of(plan: Plan, host: str, undo: t.Collection[str] | None = None) -> Share | None:
+    """What a host carries out of the plan. None for a host that the plan does not name.
 
     With `undo`, the ids that this run has created, these are what is to go, and nothing else."""
-    if host not in plan["hosts"]:
-        return None
-    here = dict(plan["hosts"][host])
-    record = plan["record"]
-    if undo is not None:
-        going = [name for name in here["create"] if name in undo]
-        here |= {"absent": going, "create": [], "present": [m for m in here["present"] if m not in undo]}
-        record = {**record, "members": [m for m in record["members"] if m["id"] not in undo]}
-        here["holds"] = [*(here.get("holds") or ()), *_vacated(plan, host, going)]
-    keys = ("group", "runtime", "run", "formation", "generation", "revision", "action", "upstream")
-    return {
-        **{key: plan[key] for key in keys if key in plan},
-        "record": record,
-        "members": [m for m in plan["members"] if any(p["host"] == host for p in m["parts"])],
-        "hosts": {host: here},
-        "steps": [s for s in plan["steps"] if s["host"] in (host, None)],
-    }
+    share = plan.share(host)
+    if share is None or undo is None:
+        return share
+    record = {**share.record, "members": [m for m in share.record["members"] if m["id"] not in undo]}
+    return replace(share, record=record, hosts={place: _undone(share, place, undo) for place in share.hosts})
+
+
+def _undone(share: Share, place: str, undo: t.Collection[str]) -> Slice:
+    """A slice that takes back what a run has created. It is held: a router that the run has not touched may name it, from before it was
+    replaced."""
+    here = share.hosts[place]
+    going = tuple(name for name in here.create if name in undo)
+    gone = [(m, part) for m in share.members for part in m.parts if m.id in going and part.host == place]
+    vacated = tuple(Vacated(m.id, share.formation, m.url, tuple(sorted(part.held_ports))) for m, part in gone)
+    present = tuple(name for name in here.present if name not in undo)
+    return replace(here, absent=going, create=(), present=present, holds=(*here.holds, *vacated))
 
 
 class FirstLock:
@@ -314,19 +311,8 @@ class FirstLock:
         return None
 
 
-def _vacated(plan: t.Mapping[str, t.Any], host: str, going: t.Collection[str]) -> list[dict[str, t.Any]]:
-    """What is held of members that a run takes back: a router that it has not touched may name them, from before they were replaced."""
-    return [
-        {"member": m["id"], "formation": plan.get("formation"), "url": m["url"], "ports": sorted(part_ports(part))}
-        for m in plan["members"]
-        for part in m["parts"]
-        if m["id"] in going and part["host"] == host
-    ]
-
-
-def concerns(part: dict[str, t.Any], phase: str) -> bool:
-    """Whether a phase has work on the host of this slice. A host without a part of the group is locked, and the lock is given back."""
-    (here,) = part["hosts"].values()
-    if not here.get("part", True):
+def concerns(share: Share, phase: str) -> bool:
+    """Whether a phase has work on the host of this share. A place without a part of the workload is locked, and the lock is given back."""
+    if not any(here.part for here in share.hosts.values()):
         return phase in ("lock", "unlock", "endpoint", "forget")
-    return phase != "router" or any(m["role"] == "router" for m in part["members"])
+    return phase != "router" or bool(share.members_of("router"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._core.plan.value import Plan, Roll
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import SLICE, wait_for_members
@@ -29,19 +30,21 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
-        plan = to_plain(self.args["plan"])
+        raw, phase = to_plain(self.args["plan"]), self.args["phase"]
+        plan = Plan.from_plain(raw, self.task_vars["inventory_hostname"])
         if self._task.check_mode:
             return {"skipped": True, "skip_reason": "check mode: nothing was started, so nothing is waited for"}
         result = wait_for_members(
             self,
             plan,
-            self.args["phase"],
+            phase,
+            Roll.of(raw, phase),
             self.runtime_options(),
             limit=self.args["limit"],
             hold=self.args["hold"],
             give_up=self.args["give_up"],
             slice_=min(30, max(1, self.args["slice"])),
-            holder=holder(plan),
+            holder=holder(plan.run),
         )
         result["failed"] = bool(self.args["strict"] and result.get("not_ready"))
         return result

@@ -183,6 +183,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.work.share import Share
 from ..module_utils._host.members import PHASES, Order, Work
 from ..module_utils._runtimes import NAMES, runtime, used
 from ..module_utils._runtimes.state import State
@@ -215,11 +216,11 @@ def argument_spec() -> dict[str, dict[str, object]]:
     }
 
 
-def order_of(module: AnsibleModule) -> Order:
+def order_of(module: AnsibleModule, share: Share) -> Order:
     """What the options ask for."""
     given = module.params
     return Order(
-        plan=given["plan"],
+        share=share,
         phase=given["phase"],
         holder=given["holder"] or {"who": "unknown"},
         secrets=given["secrets"] or {},
@@ -243,28 +244,29 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    plan, phase = module.params["plan"], module.params["phase"]
+    phase, group = module.params["phase"], module.params["plan"].get("group")
     try:
+        share = Share.from_plain(module.params["plan"])
         state = State(module.params["state_dir"])
         how = [module.params[option] for option in ("supervisord", "docker_host", "scope")]
-        chosen = runtime(plan.get("runtime", "supervisor"), state, *how)
-        there = {*used(state, plan["group"]), *(next(iter(plan["hosts"].values())).get("runtimes") or ())}
+        chosen = runtime(share.runtime or "supervisor", state, *how)
+        there = {*used(state, share.group), *(name for here in share.hosts.values() for name in here.runtimes)}
         others = sorted((there & set(NAMES)) - {chosen.name})
-        work = Work(order_of(module), state, chosen, [runtime(name, state, *how) for name in others])
+        work = Work(order_of(module, share), state, chosen, [runtime(name, state, *how) for name in others])
         result = work.run()
         if phase == "router" and not result["failed_members"]:
             result |= serve(module, state)
     except PdError as exc:
-        module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {exc}", changed=False)
+        module.fail_json(msg=f"Phase {phase} of group {group}: {exc}", changed=False)
     except OSError as exc:
         # Whatever else the host's system refuses: its words, and no traceback.
         what = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
-        module.fail_json(msg=f"Phase {phase} of group {plan.get('group')}: {what}", changed=False)
+        module.fail_json(msg=f"Phase {phase} of group {group}: {what}", changed=False)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed_members"] and module.params["strict"]:
         reasons = " ".join(result["failed_members"].values())
-        module.fail_json(msg=f"Phase {phase} of group {plan['group']} on {work.host}: {reasons}", ok=False, **result)
+        module.fail_json(msg=f"Phase {phase} of group {group} on {work.host}: {reasons}", ok=False, **result)
     module.exit_json(ok=not result["failed_members"], **result)
 
 

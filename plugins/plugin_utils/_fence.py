@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.placeholders import PLACEHOLDER
+from ..module_utils._core.plan.value import Lost
 
 NAMES = ("host", "address", "machine", "group")
 _VARIABLE = re.compile(r"vars\.([A-Za-z_][A-Za-z0-9_]*)")
@@ -86,15 +87,15 @@ def read_environment(raw: t.Any) -> dict[str, str]:
 
 def command_for(
     argv: t.Sequence[str],
-    lost: t.Mapping[str, t.Any],
+    lost: Lost,
     group: str,
     variable: t.Callable[[str, str], t.Any],
     environment: t.Mapping[str, str],
 ) -> Command:
     """The command of one lost host. `variable(host, name)` is a variable of it, None when it has none. Raises PdError for a placeholder
     without a value, and for a secret of the environment that stands in the argv, where everybody on the machine could read it."""
-    host = str(lost["host"])
-    known = {"host": host, "group": group, "address": lost.get("address"), "machine": lost.get("machine")}
+    host = lost.host
+    known = {"host": host, "group": group, "address": lost.address, "machine": lost.machine}
     secret: list[str] = []
 
     def fill(found: re.Match[str], show: bool) -> str:

@@ -18,7 +18,10 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+from ..module_utils._core.base.plain import Plain, to_plain
+from ..module_utils._core.plan.value import Plan, Roll
 from ..module_utils._core.watch.readiness import decided, progress
+from ..module_utils._core.work.member import Member
 
 SLICE = 10
 # One dropped connection must not lose a host in the middle of a long wait.
@@ -54,13 +57,14 @@ class Notes:
 
 
 class Waiter:
-    """One host's wait. `call` runs the module for a slice: (members, seconds, memory) -> its result."""
+    """One host's wait for `members`; `everyone` is who all hosts wait for, as {id, role}. `call` runs the module for a slice: (members,
+    seconds, memory) -> its result."""
 
     def __init__(
         self,
-        members: list[dict[str, t.Any]],
-        everyone: list[dict[str, t.Any]],
-        call: t.Callable[[list[dict[str, t.Any]], int, dict[str, t.Any]], Result],
+        members: t.Sequence[Plain],
+        everyone: t.Sequence[Plain],
+        call: t.Callable[[list[Plain], int, dict[str, t.Any]], Result],
         say: t.Callable[[str], None],
         notes: Notes,
         limit: float,
@@ -99,7 +103,7 @@ class Waiter:
         """Most failures come early: then hosts hear of each other sooner, and a person sees something soon."""
         return min(self.slice, 3 if elapsed < 3 else 5 if elapsed < 30 else self.slice)
 
-    def _state(self, member: t.Mapping[str, t.Any]) -> str:
+    def _state(self, member: Plain) -> str:
         return str(self.found.get(member["id"], {}).get("state", "loading"))
 
     def _take(self, members: t.Mapping[str, dict[str, t.Any]], elapsed: float) -> None:
@@ -171,8 +175,9 @@ def _message(ready: list[str], not_ready: t.Mapping[str, str], found: t.Mapping[
 
 def wait_for_members(
     action: ActionBase,
-    plan: t.Mapping[str, t.Any],
+    plan: Plan,
     phase: str,
+    roll: Roll,
     options: t.Mapping[str, t.Any],
     limit: float | None = None,
     hold: bool = True,
@@ -181,44 +186,41 @@ def wait_for_members(
     holder: t.Mapping[str, t.Any] | None = None,
 ) -> Result:
     """Wait for the members of `plan` that are on the host of `action`: its engines, or its router. Failure is data: `not_ready` says why.
-    `options` tell how the host runs members.
+    `roll` is who all of its hosts wait for, `options` tell how the host runs members.
 
     Raises AnsibleConnectionFailure when the host stays out of reach."""
     variables = action.task_vars  # type: ignore[attr-defined]
     host = variables["inventory_hostname"]
-    everyone = [m for m in plan["members"] if (m["role"] == "router") == (phase == "router")]
-    mine = [m for m in everyone if any(p["host"] == host for p in m["parts"])]
+    mine = [m for m in plan.of(phase) if m.through(host)]
     if not mine:
-        return {"skipped": True, "skip_reason": f"no {phase} of {plan['group']} is on {host}", "changed": False}
+        return {"skipped": True, "skip_reason": f"no {phase} of {plan.group} is on {host}", "changed": False}
     fixed: dict[str, t.Any] = {
-        "runtime": plan["runtime"],
-        "group": plan["group"],
+        "runtime": plan.runtime,
+        "group": plan.group,
         **{name: options.get(name) for name in ("state_dir", "supervisord", "docker_host")},
         "holder": dict(holder) if holder and hold else None,
     }
 
-    def call(members: list[dict[str, t.Any]], seconds: int, memory: dict[str, t.Any]) -> Result:
-        wanted = [asked(m, host) for m in members]
+    def call(members: list[Plain], seconds: int, memory: dict[str, t.Any]) -> Result:
         given = {key: value for key, value in fixed.items() if value is not None}
-        arguments = {**given, "members": wanted, "slice": seconds, "memory": memory}
+        arguments = {**given, "members": members, "slice": seconds, "memory": memory}
         return _patiently(lambda: _execute(action, arguments, variables), host, say)
 
     def say(text: str) -> None:
         action._display.display(f"{host} | {text}")
 
     waiter = Waiter(
-        mine,
-        everyone,
+        [asked(m, host) for m in mine],
+        roll.everyone,
         call,
         say,
         Notes(_notes_path(action, plan, phase)),
-        float(limit or max(m["probe"]["limit"] for m in mine)),
-        "all" if give_up == "first" else str(plan.get("readiness") or "any_per_role"),
+        float(limit or max(m.probe.limit for m in mine)),
+        "all" if give_up == "first" else plan.readiness,
         slice_,
     )
     found = waiter.run()
-    others = any(p["host"] != host for m in everyone for p in m["parts"])
-    if fixed["holder"] and others and host == min(plan["hosts"]):
+    if fixed["holder"] and set(roll.through) - {host} and host == roll.first:
         # Others may wait on, and what follows them takes a while: the lock that every run takes first must not run out meanwhile.
         left = max(0.0, waiter.limit - found["elapsed"]) + AFTER_WAIT
         longer = {**fixed["holder"], "ttl": float(fixed["holder"].get("ttl") or 0) + left}
@@ -244,15 +246,15 @@ def _patiently(call: t.Callable[[], Result], host: str, say: t.Callable[[str], N
     return {}
 
 
-def asked(member: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+def asked(member: Member, host: str) -> dict[str, t.Any]:
     """What the module needs of a member of the plan, to look at it on that host."""
-    part = next(p for p in member["parts"] if p["host"] == host)
+    (part,) = member.through(host)
     keys = ("group", "member", "address", "kv_address", "dialect", "backend")
-    label = {k: part["labels"].get(k) for k in keys}
-    return {"id": member["id"], "role": member["role"], "probe": member["probe"], "label": label}
+    label = {k: part.labels.get(k) for k in keys}
+    return {"id": member.id, "role": member.role, "probe": to_plain(member.probe), "label": label}
 
 
-def _notes_path(action: ActionBase, plan: t.Mapping[str, t.Any], phase: str) -> str:
+def _notes_path(action: ActionBase, plan: Plan, phase: str) -> str:
     """One folder for each wait of a run: a task has the same id on all its hosts, and another one in another wait."""
-    name = f"pd-wait-{plan['group']}-{plan['generation']}-{phase}-{action._task._uuid}"
+    name = f"pd-wait-{plan.group}-{plan.generation}-{phase}-{action._task._uuid}"
     return os.path.join(vars(constants)["DEFAULT_LOCAL_TMP"], re.sub(r"[^\w.-]", "_", name))

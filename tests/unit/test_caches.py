@@ -15,8 +15,9 @@ from builders import ROOT, RUN
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Host, read_host
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan import cache_plan
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.cache_instances import instance_for, instances
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.instances import instance_for, instances
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.plan import Removal, make, removal
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, ServiceRequest
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_recipe import from_plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import cache_status, cache_verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
@@ -285,18 +286,10 @@ def plan_of(
     template = render(service, recipe, findings)
     pattern = list(hosts) if pattern is None else pattern
     lost = more.get("lost", ())
-    request = cache_plan.Request(
-        service,
-        recipe,
-        template,
-        hosts,
-        pattern,
-        RUN,
-        t.cast("t.Any", action),
-        silent=[n for n in pattern if n not in hosts and n not in lost],
-        **more,
-    )
-    made = cache_plan.make(request, findings)
+    silent = [n for n in pattern if n not in hosts and n not in lost]
+    reality = Reality(hosts, RUN, silent, **more)
+    request = ServiceRequest(service, template, {"cache": pattern}, t.cast("t.Any", action), reality)
+    made = make(request, findings).to_plain()
     return made, [f"{f.code} {f.message} {f.hint}" for f in findings.items]
 
 
@@ -555,12 +548,12 @@ def test_another_runtime_needs_a_removal_first() -> None:
 def test_a_removal_needs_no_spec() -> None:
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service_of(MASTER), hosts)[0], hosts)
-    made = cache_plan.removal("store", after, (), (), ["qwen"], RUN)
+    made = removal(Removal("store", Reality(after, RUN, users=["qwen"]), "cache"), Findings()).to_plain()
     assert did(made) == ["remove store-cache-0 h1"]
     assert {h: (part["absent"], part["present"], part["create"]) for h, part in made["hosts"].items()} == {
         "h1": (["store-cache-0"], [], []),
     }
-    assert cache_plan.removal("store", fleet("h1"), (), (), [], RUN)["changed"] is False
+    assert removal(Removal("store", Reality(fleet("h1"), RUN), "cache"), Findings()).changed is False
 
 
 # -- verdict and status ------------------------------------------------------------------------------------------------

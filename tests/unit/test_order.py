@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.order import natural
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Member
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.victims import worst_first
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.scale_down import worst_first
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 quick = settings(max_examples=200, deadline=None, database=None, derandomize=True)

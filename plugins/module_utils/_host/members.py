@@ -14,10 +14,13 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .._core.base.checked import DamagedError
+from .._core.base.checked import DamagedError, ports_of
 from .._core.base.errors import PdError
+from .._core.base.plain import to_plain
 from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
+from .._core.work.member import Member, Part
+from .._core.work.share import Share
 from .._probes import ports
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Live, Prepares, Runtime
@@ -34,10 +37,10 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 
 @dataclass
 class Order:
-    """What is to be done: the host's slice of the plan, and the phase. `registered` is whether the endpoint is, None to leave that as it
-    is; `lift` whether the router is seen to name nobody that is gone."""
+    """What is to be done: the host's share of the plan, at one place, and the phase. `registered` is whether the endpoint is, None to leave
+    that as it is; `lift` whether the router is seen to name nobody that is gone."""
 
-    plan: t.Mapping[str, t.Any]
+    share: Share
     phase: str
     holder: t.Mapping[str, t.Any]
     secrets: t.Mapping[str, t.Mapping[str, str]] = field(default_factory=dict)
@@ -67,10 +70,9 @@ class Work:
         self.order, self.store, self.runtime = order, store, runtime
         self.world = world or World()
         self.runtimes = {one.name: one for one in (*others, runtime)}
-        self.plan = order.plan
-        self.group: str = self.plan["group"]
-        self.formation: str | None = self.plan.get("formation")
-        self.host, self.part = next(iter(self.plan["hosts"].items()))
+        self.share = order.share
+        self.group, self.formation = self.share.group, self.share.formation
+        self.host, self.part = self.share.here()
         self.before = self._mine()
         self.created: list[str] = []
         self.removed: list[str] = []
@@ -135,11 +137,9 @@ class Work:
     def _prepare(self) -> None:
         """What takes long, or may not work at all, before anything stops: a run that ends here has changed nothing that serves."""
         if not self.order.check and isinstance(self.runtime, Prepares):
-            wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
-            self.warnings += self.runtime.prepare(wanted)
-            self.images = self.runtime.images(
-                sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")})
-            )
+            wanted = [m for m in self.share.members if m.id in self.part.create]
+            self.warnings += self.runtime.prepare([m.to_plain() for m in wanted])
+            self.images = self.runtime.images(sorted({p.image for m in wanted for p in m.parts if p.image}))
 
     def _unlock(self) -> None:
         if not self.order.check:
@@ -148,18 +148,16 @@ class Work:
     def _router_stop(self) -> None:
         self._begin()
         self._deregister()
-        self._remove(
-            [i for i in self.part["absent"] if i in self.before and self.before[i]["label"]["role"] == "router"]
-        )
+        self._remove([i for i in self.part.absent if i in self.before and self.before[i]["label"]["role"] == "router"])
 
     def _stop(self) -> None:
         self._begin()
-        draining = self.plan["action"] in ("scale", "deploy")
+        draining = self.share.action in ("scale", "deploy")
         self._hold_ports()
         if draining and not self.order.check:
             self._mark_draining()
-        self._remove(list(self.part["absent"]), draining)
-        if not self.part["create"] and not self.order.check:
+        self._remove(list(self.part.absent), draining)
+        if not self.part.create and not self.order.check:
             self._sweep()
 
     def _start(self) -> None:
@@ -171,19 +169,19 @@ class Work:
             self._hold_ports()
             self._write_forming()
             self._adopt()
-        self._create([m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] != "router"])
+        self._create(self._coming(router=False))
 
     def _router(self) -> None:
         self._begin()
         self._assert_one_formation()
-        self._create([m for m in self.plan["members"] if m["id"] in self.part["create"] and m["role"] == "router"])
+        self._create(self._coming(router=True))
         if not self.order.check:
             # Registration comes next, and is a change like any other.
             with self._locked():
                 lock.check(self.store, self.group, self.order.holder)
 
     def _endpoint(self) -> None:
-        if self.part.get("part", True):
+        if self.part.part:
             with self._locked():
                 now = self._record() or {}
                 after = self._after(now)
@@ -203,7 +201,7 @@ class Work:
 
     def _after(self, now: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """The record as it is once all is done."""
-        after = {**self.plan["record"], "state": self.order.state}
+        after = {**self.share.record, "state": self.order.state}
         endpoint = after.get("endpoint") or {}
         registered = self.order.registered
         if registered is None:
@@ -213,7 +211,7 @@ class Work:
         return {**after, "endpoint": {**endpoint, "registered": registered}}
 
     def _forget(self) -> None:
-        if not self.part.get("part", True):
+        if not self.part.part:
             return self._unlock()
         with self._locked():
             if not self.order.check:
@@ -235,10 +233,10 @@ class Work:
 
     def _bury(self) -> None:
         """What is left of a group that was removed: nothing, but for what a lost host may still run."""
-        if not self.part.get("hold"):
+        if not self.part.hold:
             self.store.write_holds(self.group, [])
-        if self.plan["record"].get("tombstones"):
-            self.store.write_record(self.group, {**self.plan["record"], "updated": round(self.world.now(), 3)})
+        if self.share.record.get("tombstones"):
+            self.store.write_record(self.group, {**self.share.record, "updated": round(self.world.now(), 3)})
         else:
             self.store.delete_group(self.group)
 
@@ -299,12 +297,12 @@ class Work:
 
     def _check_fresh(self) -> None:
         """Refuse a plan that rests on what is no more: what the group has here; and where places are taken, what any group has."""
-        seen = self.part.get("observed") or {}
+        seen = self.part.observed
         labels = self.store.labels()
         stale = ""
-        if seen.get("group") and observed.digest_of_group(self.group, labels, self._record()) != seen["group"]:
+        if seen.group and observed.digest_of_group(self.group, labels, self._record()) != seen.group:
             stale = "another run has changed its members since the plan was made"
-        elif seen.get("host") and observed.digest(labels) != seen["host"]:
+        elif seen.host and observed.digest(labels) != seen.host:
             stale = "another run has changed the members of this host since the plan was made"
         if not stale:
             return
@@ -327,9 +325,9 @@ class Work:
             name
             for name, live in self.before.items()
             if live["state"] in observed.ALIVE
-            and name not in self.part["create"]
+            and name not in self.part.create
             and live["label"].get("formation") != self.formation
-            and name not in self.part.get("adopt", ())
+            and name not in self.part.adopt
         ]
         if others:
             raise HostError(
@@ -342,17 +340,17 @@ class Work:
 
     def _hold_ports(self) -> None:
         """A router that may still name who leaves must not find anybody else at that port."""
-        wanted = self.part.get("holds") or ()
+        wanted = self.part.holds
         if not wanted or self.order.check:
             return
         with self._locked():
             there = self.store.holds(self.group)
             held = {(h["member"], h.get("formation"), tuple(h["ports"])) for h in there}
-            fresh = [h for h in wanted if (h["member"], h["formation"], tuple(h["ports"])) not in held]
+            fresh = [h for h in wanted if (h.member, h.formation, h.ports) not in held]
             if fresh:
                 lock.check(self.store, self.group, self.order.holder)
                 since = {"group": self.group, "since": round(self.world.now(), 3)}
-                self.store.write_holds(self.group, [*there, *({**h, **since} for h in fresh)])
+                self.store.write_holds(self.group, [*there, *({**to_plain(h), **since} for h in fresh)])
 
     def _remove(self, ids: t.Sequence[str], draining: bool = False) -> None:
         """Remove members side by side: their graces must not add up."""
@@ -374,7 +372,7 @@ class Work:
     def _mark_draining(self) -> None:
         """Before a member is waited for: it has left the router, and whoever comes after a run that is killed now goes on removing it. The
         count that this run was asked for is noted with it."""
-        going = [i for i in self.part["absent"] if i in self.before and self.before[i]["state"] == "running"]
+        going = [i for i in self.part.absent if i in self.before and self.before[i]["state"] == "running"]
         going = [i for i in going if self.before[i]["label"]["role"] != "router" and self._is_ours(i)]
         if not going:
             return
@@ -383,7 +381,7 @@ class Work:
             for name in going:
                 self.store.mark_draining(self.group, name)
             now = self._record()
-            after = self.plan["record"]
+            after = self.share.record
             if now and now.get("desired") != after.get("desired") and now.get("formation") == after.get("formation"):
                 told = {"desired": after.get("desired"), "serial": after.get("serial")}
                 self.store.write_record(self.group, {**now, **told})
@@ -399,7 +397,7 @@ class Work:
         stop = live["label"].get("stop") or {}
         try:
             if draining and live["state"] == "running" and self._is_ours(name):
-                upstream = self.plan.get("upstream") or () if live["label"]["role"] == "decode" else ()
+                upstream = to_plain(self.share.upstream) if live["label"]["role"] == "decode" else ()
                 left = self.world.drain(live["label"], float(stop.get("drain") or 0), upstream)
                 if left:
                     self.drained[name] = left
@@ -413,29 +411,31 @@ class Work:
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
-    def _create(self, wanted: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    def _coming(self, router: bool) -> list[Member]:
+        return [m for m in self.share.members if m.id in self.part.create and (m.role == "router") == router]
+
+    def _create(self, wanted: t.Sequence[Member]) -> None:
         todo = [m for m in wanted if not self._is_there(m)]
         # In check mode those that an earlier phase removes are still there.
-        self._remove([m["id"] for m in todo if not (self.order.check and m["id"] in self.part["absent"])])
-        todo = [m for m in todo if m["id"] not in self.failed]
+        self._remove([m.id for m in todo if not (self.order.check and m.id in self.part.absent)])
+        todo = [m for m in todo if m.id not in self.failed]
         if self.order.check:
-            self.created += [m["id"] for m in todo]
+            self.created += [m.id for m in todo]
             return
         with self.store.lock():
             for member in todo:
                 try:
                     lock.check(self.store, self.group, self.order.holder)
                     self._check_room(member)
-                    self.warnings += self.runtime.create(
-                        member, self._label(member), self.order.secrets.get(member["id"], {})
-                    )
-                    self.created.append(member["id"])
+                    secrets = self.order.secrets.get(member.id, {})
+                    self.warnings += self.runtime.create(member.to_plain(), self._label(member), secrets)
+                    self.created.append(member.id)
                 except PdError as exc:
-                    self.failed[member["id"]] = str(exc)
+                    self.failed[member.id] = str(exc)
 
     def _adopt(self) -> None:
         """Members that an earlier version started get the formation in their label. What they run is not touched."""
-        for name in self.part.get("adopt", ()):
+        for name in self.part.adopt:
             live = self.before.get(name)
             if live is None or live["label"].get("formation") is not None:
                 continue
@@ -446,62 +446,69 @@ class Work:
                 taken_over = {"schema": SCHEMA, "formation": self.formation, "adopted": True}
                 self.store.write_label({**kept, **taken_over})
 
-    def _is_there(self, member: t.Mapping[str, t.Any]) -> bool:
+    def _here(self, member: Member) -> Part:
+        """The part of a member at this place. A share has no other members."""
+        part = member.at(self.host)
+        if part is None:
+            raise PdError(f"Member {member.id} has no part on {self.host}: the plan is not this host's.")
+        return part
+
+    def _is_there(self, member: Member) -> bool:
         """Whether this run has made the member already: a phase may be carried out twice. One that runs from before counts for nothing: the
         plan says create, because it is stuck, or because a router's peers were replaced at the same addresses."""
-        live = self.before.get(member["id"])
+        live = self.before.get(member.id)
         if live is None or live["state"] not in observed.ALIVE:
             return False
-        label, part = live["label"], member["parts"][0]
-        same = all(label.get(key) == part["labels"].get(key) for key in ("revision", "generation", "formation"))
+        label, part = live["label"], self._here(member)
+        same = all(label.get(key) == part.labels.get(key) for key in ("revision", "generation", "formation"))
         if not same or label.get("argv_digest") != argv_digest(part):
             return False
         return bool(self.lock and label.get("run") == self.lock["run"])
 
-    def _label(self, member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        part, probe = member["parts"][0], member.get("probe") or {}
+    def _label(self, member: Member) -> dict[str, t.Any]:
+        part, probe = self._here(member), to_plain(member.probe)
         return {
-            **part["labels"],
+            **part.labels,
             "runtime": self.runtime.name,
-            "identity": dict(member.get("identity") or {}),
+            "identity": dict(member.identity),
             "argv_digest": argv_digest(part),
-            "secrets": list(part.get("secrets") or ()),
+            "secrets": list(part.secrets),
             # A member that leaves is in no plan any more: how it is stopped stays with it.
-            "restart": int((member.get("restart") or {}).get("attempts") or 0),
-            "stop": dict(member.get("stop") or {}),
-            "probe": {key: probe.get(key) for key in ("busy", "done", "held", "metrics", "listening")},
+            "restart": int(member.restart.get("attempts") or 0),
+            "stop": to_plain(member.stop),
+            "probe": {key: probe[key] for key in ("busy", "done", "held", "metrics", "listening")},
             "created": round(self.world.now(), 3),
             "run": self.order.holder.get("run"),
         }
 
-    def _check_room(self, member: t.Mapping[str, t.Any]) -> None:
+    def _check_room(self, member: Member) -> None:
         """Ports and GPUs of a member must be free now, whatever the plan took for granted."""
-        part = member["parts"][0]
-        doing = f"Creating member {member['id']} on {self.host}"
-        mine = _ports(part)
+        part, name = self._here(member), member.id
+        doing = f"Creating member {name} on {self.host}"
+        mine = part.held_ports
         for label in self.store.labels():
-            if label["member"] == member["id"] and label["group"] == self.group:
+            if label["member"] == name and label["group"] == self.group:
                 continue
-            clash = sorted(mine & _ports(label))
+            clash = sorted(mine & ports_of(label.get("port"), label.get("ports") or {}))
             if clash:
-                raise HostError(doing, f"port {clash[0]} is held by member {label['member']}", _NEW_PLAN, member["id"])
-            shared = sorted(set(map(str, part["gpus"])) & set(map(str, label.get("gpus") or ())))
+                raise HostError(doing, f"port {clash[0]} is held by member {label['member']}", _NEW_PLAN, name)
+            shared = sorted(set(part.gpus) & set(map(str, label.get("gpus") or ())))
             if shared:
-                raise HostError(doing, f"GPU {shared[0]} is held by member {label['member']}", _NEW_PLAN, member["id"])
+                raise HostError(doing, f"GPU {shared[0]} is held by member {label['member']}", _NEW_PLAN, name)
         for hold in self.store.holds():
             clash = sorted(mine & set(hold["ports"]))
-            if clash and (hold["group"] != self.group or self.part.get("hold")):
+            if clash and (hold["group"] != self.group or self.part.hold):
                 why = f"port {clash[0]} is held: a router of group {hold['group']} may still name it"
-                raise HostError(doing, why, _NEW_PLAN, member["id"])
+                raise HostError(doing, why, _NEW_PLAN, name)
         for port, who in sorted(self.world.busy(mine).items()):
-            raise HostError(doing, f"port {port} is taken by {who}", f"End what holds it. {_NEW_PLAN}", member["id"])
+            raise HostError(doing, f"port {port} is taken by {who}", f"End what holds it. {_NEW_PLAN}", name)
 
     def _write_forming(self) -> None:
         """The record of what is being formed. One that says the same already is left alone; an endpoint of this formation that is
         registered stays so, until it is known that it does not serve."""
         now = self._record() or {}
-        after = self.plan["record"]
-        if not (self.part["create"] or self.part.get("adopt") or record.differs(after, now)):
+        after = self.share.record
+        if not (self.part.create or self.part.adopt or record.differs(after, now)):
             return
         if now.get("formation") == after.get("formation") and now.get("state") != record.REMOVED:
             after = {**after, "endpoint": {**(after.get("endpoint") or {}), **_registered(now)}}
@@ -509,7 +516,7 @@ class Work:
         if _says(after) == _says(now):
             return
         self.record_changed = True
-        if not self.order.check and self.part.get("part", True):
+        if not self.order.check and self.part.part:
             lock.check(self.store, self.group, self.order.holder)
             self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
 
@@ -531,11 +538,11 @@ class Work:
             return self._snapshot(None, {})
         keys = ("role", "revision", "generation", "port", "gpus")
         told = self._snapshot(rec, members)
-        for member in self.plan["members"]:
-            if member["id"] in self.created:
-                told["members"][member["id"]] = {key: member["parts"][0]["labels"].get(key) for key in keys}
+        for member in self.share.members:
+            if member.id in self.created:
+                told["members"][member.id] = {key: self._here(member).labels.get(key) for key in keys}
         if self.order.phase == "endpoint" and self.record_changed:
-            after = self.plan["record"]
+            after = self.share.record
             told["record"] = {
                 "revision": after.get("revision"),
                 "generation": after.get("generation"),
@@ -545,24 +552,10 @@ class Work:
         return told
 
 
-def argv_digest(part: t.Mapping[str, t.Any]) -> str:
+def argv_digest(part: Part) -> str:
     """What a member is started with, as one value: command, environment, files, names of secrets."""
-    told = [
-        part["argv"],
-        part.get("env") or {},
-        part.get("files") or [],
-        sorted(part.get("secrets") or ()),
-        part.get("image"),
-    ]
+    told = [list(part.argv), dict(part.env), list(part.files), sorted(part.secrets), part.image]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def _ports(held: t.Mapping[str, t.Any]) -> set[int]:
-    """The ports of a part, or of a label."""
-    bands = (held.get("ports") or {}).values()
-    return (
-        {int(held["port"])} | {b["base"] + i for b in bands for i in range(b["count"])} if held.get("port") else set()
-    )
 
 
 def _registered(rec: t.Mapping[str, t.Any]) -> dict[str, bool]:

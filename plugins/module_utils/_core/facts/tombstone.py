@@ -36,6 +36,20 @@ class Place:
         address = (self.url or "").partition("://")[2].rpartition(":")[0].strip("[]")
         return {self.host, address} - {""}
 
+    def to_plain(self) -> dict[str, t.Any]:
+        """As the record keeps it."""
+        return {
+            "id": self.id,
+            "role": self.role,
+            "index": self.index,
+            "revision": self.revision,
+            "url": self.url,
+            "host": self.host,
+            "port": self.port,
+            "ports": {name: dict(band) for name, band in self.bands.items()},
+            "gpus": list(self.gpus),
+        }
+
     @classmethod
     def read(cls, value: Checked) -> Place:
         return cls(

@@ -6,29 +6,79 @@
 from __future__ import annotations
 
 import ipaddress
-import typing as t
 
 from ..base import placeholders
 from ..base.errors import PdError
+from ..base.plain import Plain
 from ..facts.label import SCHEMA
 from ..facts.observed import Host
-from ..spec.cache_service import ANY, ROLE
+from ..facts.observed import Member as LiveMember
+from ..spec.cache_service import ANY, ROLE, CacheService
 from ..template.cache_template import CacheTemplate
-from .member import bracket, url_of
+from ..work.member import Listener, Member, Part, Probe, Stop
+from .member import Values, bracket, member_id, seat_of, url_of
 from .placement import Seat
 
 LOOPBACK = "127.0.0.1"
 
 
-def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generation: int) -> dict[str, t.Any]:
-    """One member of the plan, of role cache, in the shape that member.py gives those of a group. Raises PdError for a placeholder that has
-    no value on this host."""
+def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generation: int) -> Member:
+    """One instance, in the shape that member.py gives the members of a group. Raises PdError for a placeholder that has no value on this
+    host."""
     service, recipe = template.service, template.recipe
-    name = f"{service.name}-{ROLE}-{index}"
+    name = member_id(service.name, ROLE, index)
     values = _host_values(template, name, index, host, seat)
-    address = _reached(values["bind"], host)
     probe = _probe(template, values, seat)
-    labels = {
+    address = _reached(str(values["bind"]), host)
+    part = Part(
+        host=host.name,
+        rank=0,
+        gpus=(),
+        port=seat.port,
+        ports=seat.ports,
+        image=service.image,
+        pull=service.pull,
+        vendor=None,
+        model=None,
+        executable=service.executable,
+        argv=tuple(placeholders.fill(word, values) for word in template.argv),
+        env={key: placeholders.fill(value, values) for key, value in template.env.items()},
+        secrets=service.secrets,
+        files=(),
+        mounts=tuple(placeholders.fill(m, values) if isinstance(m, str) else m for m in service.mounts),
+        devices=service.devices,
+        limits=service.resources,
+        ipc="host" if recipe.host_ipc else None,
+        labels=_labels(template, name, index, host, seat, generation, probe, address),
+    )
+    return Member(
+        id=name,
+        role=ROLE,
+        index=index,
+        revision=template.revision,
+        address=address,
+        kv_address=None,
+        url=probe.url,
+        parts=(part,),
+        probe=probe,
+        stop=Stop(service.limits["stop"], 0),
+        restart=recipe.restart,
+    )
+
+
+def _labels(
+    template: CacheTemplate,
+    name: str,
+    index: int,
+    host: Host,
+    seat: Seat,
+    generation: int,
+    probe: Probe,
+    address: str,
+) -> Plain:
+    """What is found of an instance again by whoever looks at its host."""
+    service = template.service
+    return {
         "schema": SCHEMA,
         "group": service.name,
         "member": name,
@@ -41,53 +91,58 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         "gpus": [],
         "address": address,
         "kv_address": host.kv_address,
-        "url": probe["url"],
-        "health": probe["health"],
+        "url": probe.url,
+        "health": probe.health,
         "backend": None,
         "dialect": None,
         "policy": None,
-        "service": {"provider": recipe.name, "scope": service.scope, "clients": service.clients},
-    }
-    part = {
-        "host": host.name,
-        "rank": 0,
-        "gpus": [],
-        "port": seat.port,
-        "ports": seat.ports,
-        "image": service.image,
-        "pull": service.pull,
-        "vendor": None,
-        "model": None,
-        "executable": service.executable,
-        "argv": [placeholders.fill(word, values) for word in template.argv],
-        "env": {key: placeholders.fill(value, values) for key, value in template.env.items()},
-        "secrets": list(service.secrets),
-        "files": [],
-        "mounts": [placeholders.fill(m, values) if isinstance(m, str) else m for m in service.mounts],
-        "devices": list(service.devices),
-        "limits": dict(service.resources),
-        "ipc": "host" if recipe.host_ipc else None,
-        "labels": labels,
-    }
-    return {
-        "id": name,
-        "role": ROLE,
-        "index": index,
-        "revision": template.revision,
-        "address": address,
-        "kv_address": None,
-        "url": probe["url"],
-        "parts": [part],
-        "probe": probe,
-        "stop": {"grace": service.limits["stop"], "drain": 0},
-        "restart": dict(recipe.restart),
-        "identity": {},
+        "service": {"provider": template.recipe.name, "scope": service.scope, "clients": service.clients},
     }
 
 
-def _host_values(template: CacheTemplate, name: str, index: int, host: Host, seat: Seat) -> dict[str, t.Any]:
+def as_it_runs(service: CacheService, member: LiveMember) -> Member:
+    """An instance of an earlier spec, as its label tells of it: its command line is on its host alone."""
+    label, seat = member.label, seat_of(member.label, member.host)
+    part = Part(
+        host=member.host,
+        rank=0,
+        gpus=(),
+        port=seat.port,
+        ports=seat.ports,
+        image=None,
+        pull="missing",
+        vendor=None,
+        model=None,
+        executable=None,
+        argv=(),
+        env={},
+        secrets=(),
+        files=(),
+        mounts=(),
+        devices=(),
+        limits={},
+        labels=label,
+    )
+    return Member(
+        id=member.id,
+        role=ROLE,
+        index=member.index,
+        revision=member.revision,
+        address=label.get("address"),
+        kv_address=None,
+        url=label.get("url"),
+        parts=(part,),
+        probe=Probe(
+            label.get("url"), label.get("health"), (Listener("port", seat.port),), None, service.limits["start"]
+        ),
+        stop=Stop.from_plain(label.get("stop") or {}),
+        restart={"attempts": label.get("restart") or 0, "window": 300},
+    )
+
+
+def _host_values(template: CacheTemplate, name: str, index: int, host: Host, seat: Seat) -> Values:
     """The values that a host fills in. Left out is what it has not: its use is then an error that names it."""
-    values: dict[str, t.Any] = {
+    values: Values = {
         "member.id": name,
         "member.index": index,
         "member.host": host.name,
@@ -127,24 +182,21 @@ def _is_any(address: str) -> bool:
         return False
 
 
-def _probe(template: CacheTemplate, values: t.Mapping[str, t.Any], seat: Seat) -> dict[str, t.Any]:
+def _probe(template: CacheTemplate, values: Values, seat: Seat) -> Probe:
     """How its host tells that it is ready: an HTTP path, or without one a connection; and the ports that it must itself listen on."""
     asked = {"host": "${bind}", "port": "${port}", **template.recipe.probe}
     where = placeholders.fill(asked["host"], values)
     address = LOOPBACK if _is_any(where) else where
     port = int(placeholders.fill(asked["port"], values))
     path = asked.get("path") or ""
-    listening = [{"name": "port", "port": seat.port}]
+    listening = [Listener("port", seat.port)]
     for name, band in seat.ports.items():
         if name in template.listening:
-            listening += [{"name": name, "port": band["base"] + i} for i in range(band["count"])]
-    return {
-        "url": url_of(address, port) if path else f"tcp://{bracket(address)}:{port}",
-        "health": path,
-        "listening": listening,
-        "backend": None,
-        "limit": template.service.limits["start"],
-        "busy": [],
-        "held": [],
-        "metrics": None,
-    }
+            listening += [Listener(name, band["base"] + i) for i in range(band["count"])]
+    return Probe(
+        url=url_of(address, port) if path else f"tcp://{bracket(address)}:{port}",
+        health=path,
+        listening=tuple(listening),
+        backend=None,
+        limit=template.service.limits["start"],
+    )

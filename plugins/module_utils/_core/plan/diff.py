@@ -10,9 +10,12 @@ import shlex
 import typing as t
 
 from ..base.arguments import options
+from ..base.plain import Plain
+from ..work.member import Part
+from .value import Plan
 
 
-def of_templates(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[str]:
+def of_templates(before: Plain, after: Plain) -> list[str]:
     """The lines that differ between two masked group templates, one fact a line: `decode args: --max-num-seqs=4 -> 8`."""
     lines: list[str] = []
     if not before:
@@ -51,7 +54,7 @@ def _flags(argv: t.Sequence[str]) -> dict[str, str]:
     return flags
 
 
-def _values(what: str, old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
+def _values(what: str, old: Plain, new: Plain) -> list[str]:
     lines = []
     for name in [*old, *(n for n in new if n not in old)]:
         if old.get(name) == new.get(name):
@@ -65,78 +68,90 @@ def _values(what: str, old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -
     return lines
 
 
-def _text(value: t.Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def of_plan(
-    plan: t.Mapping[str, t.Any], before: t.Mapping[str, t.Any], masked: t.Mapping[str, t.Any]
-) -> list[dict[str, str]]:
+def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
     """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
-    if not plan["changed"] and not plan["pending"] and not plan["steps"]:
+    if not plan.changed and not plan.pending and not plan.steps:
         return []
-    was = before.get("revision")
-    revision = plan["revision"] if was in (None, plan["revision"]) else f"{was} -> {plan['revision']}"
-    head = f"group {plan['group']}: {plan['action']}, mode {plan['mode']}, revision {revision}"
-    lines = [f"{head}, generation {plan['generation']}"]
-    if plan["pending"]:
-        lines.append(f"pending, applied by inferops.pd.restart -e pd_group={plan['group']}:")
-        lines += [f"  ~ {line}" for line in [*of_templates(before.get("templates") or {}, masked), *plan["moved"]]]
-    elif plan["action"] == "restart":
-        lines += [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)]
-    lines += of_steps(plan)
-    if plan["router"]["peers"] and plan["steps"]:
-        lines.append(
-            f"router: {plan['router']['policy']} membership, {plan['router']['step']}: {plan['router']['why']}"
+    was = before.get("revision") if plan.kind == "group" else plan.revision
+    revision = plan.revision if was in (None, plan.revision) else f"{was} -> {plan.revision}"
+    if plan.kind == "group":
+        head = f"group {plan.group}: {plan.action}, mode {plan.mode}, revision {revision}"
+    else:
+        head = f"cache service {plan.group}: {plan.action}, {plan.mode}" + (
+            f", revision {revision}" if revision else ""
         )
-        if plan["router"]["first"] is not None:
-            lines.append("  before this run, yours to apply:")
-            lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["first"]]
-            lines.append("  after it:")
-        lines += [f"    {p['role']:7} {p['url']}" for p in plan["router"]["peers"]]
-    if plan["endpoint"]["url"]:
-        lines.append(f"endpoint: {plan['endpoint']['url']} serves {plan['endpoint']['served_model_name']}")
+    lines = [f"{head}, generation {plan.generation}"]
+    told = [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)] if masked else []
+    if plan.pending:
+        lines.append(f"pending, applied by {applied_by(plan)}:")
+        lines += [*told, *(f"  ~ {line}" for line in plan.moved)]
+    elif plan.action == "restart":
+        lines += told
+    lines += of_steps(plan)
+    if plan.router.peers and plan.steps:
+        lines += _of_router(plan)
+    if plan.endpoint.url:
+        lines.append(f"endpoint: {plan.endpoint.url} serves {plan.endpoint.served_model_name}")
     return [{"prepared": "\n".join(lines) + "\n"}]
 
 
-def of_steps(plan: t.Mapping[str, t.Any]) -> list[str]:
+def applied_by(plan: Plan) -> str:
+    """What applies a pending configuration."""
+    if plan.kind == "group":
+        return f"inferops.pd.restart -e pd_group={plan.group}"
+    return f"inferops.pd.caches -e pd_cache={plan.group} -e pd_restart_caches=true"
+
+
+def _of_router(plan: Plan) -> list[str]:
+    router = plan.router
+    lines = [f"router: {router.policy} membership, {router.step}: {router.why}"]
+    if router.first is not None:
+        lines.append("  before this run, yours to apply:")
+        lines += [f"    {p.role:7} {p.url}" for p in router.first]
+        lines.append("  after it:")
+    return [*lines, *(f"    {p.role:7} {p.url}" for p in router.peers)]
+
+
+def of_steps(plan: Plan) -> list[str]:
     """The ordered actions, each new member with its ports, environment and command line."""
-    members = {m["id"]: m for m in plan["members"]}
+    members = {m.id: m for m in plan.members}
     lines: list[str] = []
-    for step in plan["steps"]:
-        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step["do"], "*")
-        what = " ".join(filter(None, [step["do"], step["member"], step["host"] and f"on {step['host']}"]))
-        lines.append(f"{mark} [{step['phase']}] {what}: {step['why']}")
-        member = members.get(step["member"] or "")
-        if member and step["do"] in ("create", "replace"):
-            lines += _member(member)
+    for step in plan.steps:
+        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step.do, "*")
+        what = " ".join(filter(None, [step.do, step.member, step.host and f"on {step.host}"]))
+        lines.append(f"{mark} [{step.phase}] {what}: {step.why}")
+        member = members.get(step.member or "")
+        if member and step.do in ("create", "replace"):
+            lines += [line for part in member.parts for line in _part(part)]
     return lines
 
 
-def _member(member: t.Mapping[str, t.Any]) -> list[str]:
-    part = member["parts"][0]
+def _part(part: Part) -> list[str]:
     bands = ", ".join(
-        f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "")
-        for n, b in part["ports"].items()
+        f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "") for n, b in part.ports.items()
     )
     lines = [
-        f"    port {part['port']}"
+        f"    port {part.port}"
         + (f", {bands}" if bands else "")
-        + (f", GPUs {','.join(part['gpus'])}" if part["gpus"] else "")
+        + (f", GPUs {','.join(part.gpus)}" if part.gpus else "")
     ]
-    cache = part["labels"].get("cache")
+    cache = part.labels.get("cache")
     if cache:
         lines.append("    " + _cache(cache))
-    lines += [f"    env {name}={value}" for name, value in part["env"].items()]
-    lines += [f"    env {name}=(secret)" for name in part["secrets"]]
-    for file in part["files"]:
+    lines += [f"    env {name}={value}" for name, value in part.env.items()]
+    lines += [f"    env {name}=(secret)" for name in part.secrets]
+    for file in part.files:
         if file.get("content") is not None:
             lines += [f"    file {file['path']}: {line}" for line in str(file["content"]).splitlines()]
-    lines.append("    " + shlex.join(part["argv"]))
+    lines.append("    " + shlex.join(part.argv))
     return lines
 
 
-def _cache(cache: t.Mapping[str, t.Any]) -> str:
+def _cache(cache: Plain) -> str:
     service = f" ({cache['service']})" if cache.get("service") else ""
     without = "" if cache.get("injected") else "WITHOUT "
     return f"{without}cache {cache['provider']}{service}: {cache['why']}"

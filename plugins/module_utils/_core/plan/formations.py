@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from ..base.errors import PdError
 from ..base.finding import Findings
+from ..base.plain import Plain
 from ..facts.observed import Host
 from ..facts.record import REMEMBERED
 from ..facts.tombstone import Tombstone
-from .situation import Choice, Request, Run, Situation
+from .situation import Asked, Choice, Reality, Run, Situation, Template, Workload
+from .value import Plan
 
 
 def taken_over(situation: Situation) -> str:
@@ -34,9 +36,9 @@ class Formation:
     """What the members of a plan are of. `made` says that this plan makes it; `graves` are the tombstones that stand after it, `raised`
     those that it ends, by host with why."""
 
-    id: str | None
-    generation: int
-    made: bool
+    id: str | None = None
+    generation: int = 0
+    made: bool = False
     graves: tuple[Tombstone, ...] = ()
     raised: dict[str, str] = field(default_factory=dict)
 
@@ -46,35 +48,32 @@ class Formation:
         return any(grave.router for grave in self.graves)
 
 
-def formation_of(request: Request, situation: Situation, choice: Choice, findings: Findings) -> Formation:
+def formation_of(
+    asked: Asked[Workload, Template], situation: Situation, choice: Choice, formations: bool, findings: Findings
+) -> Formation:
     """A restart makes a new formation, and so does a group of which nothing runs: what comes is not paired with anything that was. All else
-    keeps the one that there is; a group of an earlier version gets one."""
-    made = request.action == "restart" or not (choice.keep or situation.unknown)
+    keeps the one that there is; a group of an earlier version gets one. Without `formations` there is only a number, for people."""
+    action, reality = asked.action, asked.reality
+    if not formations:
+        made = action == "restart" or not situation.generation
+        return Formation(None, situation.generation + (1 if made else 0), made)
+    made = action == "restart" or not (choice.keep or situation.unknown)
     generation = situation.generation + 1 if made else situation.generation
     known = None if made else situation.formation
-    identity = known or (taken_over(situation) if not made and situation.noted else None) or request.run.formation
-    graves, raised = tombstones(
-        situation, request.hosts, request.lost, request.away, request.forget, request.fence, request.run
-    )
+    identity = known or (taken_over(situation) if not made and situation.noted else None) or reality.run.formation
+    graves, raised = tombstones(situation, reality)
     if not made:
         # Of a group that is taken over in this very plan.
         graves = tuple(replace(g, formation=g.formation or identity) for g in graves)
-    say_graves(request.group.name, graves, request.hosts, findings)
-    say_blind(request.group.name, situation, request.gone, findings)
+    say_graves(asked.name, graves, reality.hosts, findings)
+    say_blind(asked.name, situation, reality.gone, findings)
     return Formation(identity, generation, made, graves, raised)
 
 
-def tombstones(
-    situation: Situation,
-    hosts: t.Mapping[str, Host],
-    lost: t.Collection[str],
-    away: t.Collection[str],
-    forget: t.Collection[str],
-    fence: str,
-    run: Run,
-) -> tuple[tuple[Tombstone, ...], dict[str, str]]:
+def tombstones(situation: Situation, reality: Reality) -> tuple[tuple[Tombstone, ...], dict[str, str]]:
     """(those that stand after the plan, why each that ends does). One ends when its host has been seen: what is left on it stops in the
     same run. It does not end where the name stands for another machine by now."""
+    hosts, lost, away, forget = reality.hosts, reality.lost, reality.away, reality.forget
     standing: dict[tuple[str, str | None], Tombstone] = {}
     raised: dict[str, str] = {}
     for grave in situation.tombstones:
@@ -97,7 +96,7 @@ def tombstones(
     for host_name in sorted({*lost, *away}):
         why = "lost" if host_name in lost else "out-of-service"
         # A host that is away may run what is none of ours: it is not switched off for it.
-        fresh = _bury(situation, host_name, why, fence if why == "lost" else "", run)
+        fresh = _bury(situation, host_name, why, reality.fence if why == "lost" else "", reality.run)
         if fresh is None or host_name in forget:
             continue
         there = standing.get((host_name, fresh.formation))
@@ -149,9 +148,7 @@ def addresses_kept(graves: t.Iterable[Tombstone], formation: str | None) -> dict
     return kept
 
 
-def to_record(
-    formation: Formation, situation: Situation, machines: t.Mapping[str, str | None], run: Run
-) -> dict[str, t.Any]:
+def to_record(formation: Formation, situation: Situation, machines: t.Mapping[str, str | None], run: Run) -> Plain:
     """What the record says of formations."""
     before = situation.record
     supersedes = list(before.get("supersedes") or ())
@@ -161,7 +158,7 @@ def to_record(
     after = [one for one in dict.fromkeys(supersedes) if one != formation.id][-REMEMBERED:]
     # Of a host that nobody can ask it stays what it was.
     known = before.get("machines") or {}
-    machines = {**{m["host"]: known.get(m["host"]) for m in situation.unknown}, **machines}
+    machines = {**{place.host: known.get(place.host) for place in situation.unknown}, **machines}
     adopted = bool(situation.adopt) or bool(before.get("adopted"))
     return {
         "formation": formation.id,
@@ -210,13 +207,13 @@ def say_blind(name: str, situation: Situation, gone: t.Collection[str], findings
         )
 
 
-def say_strays(situation: Situation, findings: Findings) -> None:
+def say_strays(situation: Situation, word: str, findings: Findings) -> None:
     """What goes because it is none of the group is named: whoever stated its host lost may not know of it."""
     for stray in situation.strays:
         member = stray.member
         findings.warning(
             "stray",
-            f"{member.id} on {member.host} is a stray, none of the group: {stray.why}. This run stops it.",
+            f"{member.id} on {member.host} is a stray, none of the {word}: {stray.why}. This run stops it.",
             "",
             [],
             member.host,
@@ -226,19 +223,20 @@ def say_strays(situation: Situation, findings: Findings) -> None:
 # -- what must never be ------------------------------------------------------------------------------------------------------------
 
 
-def assert_one(plan: t.Mapping[str, t.Any], choice: Choice, adopt: t.Collection[str]) -> None:
+def assert_one(plan: Plan, choice: Choice, adopt: t.Collection[str]) -> None:
     """The plan refuses itself when what would serve together is not of one formation, or what comes is not of the revision of what stays.
     No rule lets such a plan come about: this is where it would show. Raises PdError."""
-    formation = plan["formation"]
+    formation = plan.formation
     others = [m.id for m in choice.keep if m.formation != formation and not (m.formation is None and m.id in adopt)]
     kept = {m.id: m.revision for m in choice.keep}
-    fresh = [m for m in plan["members"] if m["id"] not in kept]
-    told = sorted({m["revision"] for m in plan["members"] if m["role"] != "router"})
-    if others or (fresh and len(told) > 1) or any(m["parts"][0]["labels"].get("formation") != formation for m in fresh):
+    fresh = [m for m in plan.members if m.id not in kept]
+    told = sorted({m.revision for m in plan.engines})
+    astray = any(part.labels.get("formation") != formation for m in fresh for part in m.parts)
+    if others or (fresh and len(told) > 1) or astray:
         what = (
             f"{', '.join(others)} of another formation" if others else f"members of the revisions {' and '.join(told)}"
         )
         raise PdError(
-            f"The plan for group {plan['group']} would let {what} serve beside the others: it is refused. Nothing was changed."
-            f" Restart the group: ansible-playbook inferops.pd.restart -e pd_group={plan['group']}; and report this, it is a defect."
+            f"The plan for group {plan.group} would let {what} serve beside the others: it is refused. Nothing was changed."
+            f" Restart the group: ansible-playbook inferops.pd.restart -e pd_group={plan.group}; and report this, it is a defect."
         )

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.plain import Plain
 from ..facts.label import SCHEMA
 from ..facts.observed import Host
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..spec.cache_service import client_values
 from ..spec.spec import Group
-from ..template.template import CompiledRole, GroupTemplate, RoleTemplate
-from .cache_instances import Instance
+from ..template.template import CompiledRole, GroupTemplate
+from ..work.member import Listener, Member, Part, Probe, Stop
 from .formations import Formation
+from .instances import Instance
 from .placement import Seat
 
 CONTAINERS = ("docker",)
+# The values of placeholders, by their names.
+Values = dict[str, t.Any]
 VISIBLE_DEVICES = {
     "nvidia": "CUDA_VISIBLE_DEVICES",
     "amd": "HIP_VISIBLE_DEVICES",
@@ -39,9 +43,9 @@ def url_of(address: str, port: int) -> str:
     return f"http://{bracket(address)}:{port}"
 
 
-def values_of(member: str, index: int, host: Host, seat: Seat) -> dict[str, t.Any]:
+def values_of(member: str, index: int, host: Host, seat: Seat) -> Values:
     """The values of the placeholders that a host fills in. Left out is what the host has not: its use is then an error that names it."""
-    values: dict[str, t.Any] = {
+    values: Values = {
         "member.id": member,
         "member.index": index,
         "member.host": host.name,
@@ -61,7 +65,7 @@ def values_of(member: str, index: int, host: Host, seat: Seat) -> dict[str, t.An
     return values
 
 
-def cache_values(instance: Instance | None) -> dict[str, t.Any]:
+def cache_values(instance: Instance | None) -> Plain:
     """The placeholders of the cache service that a member uses."""
     return client_values(instance.address, instance.port) if instance else {}
 
@@ -75,9 +79,9 @@ def build(
     seat: Seat,
     index: int,
     formation: Formation,
-    shared: t.Mapping[str, t.Any],
-    cache: t.Mapping[str, t.Any] | None = None,
-) -> dict[str, t.Any]:
+    shared: Plain,
+    cache: Plain | None = None,
+) -> Member:
     """One member of the plan. `shared` are values of the whole group and of the host's cache service; `cache` is what its
     label says of its KV cache. Raises PdError for a placeholder that has no value here."""
     role = compiled.template
@@ -100,56 +104,45 @@ def build(
         "source": _source(group, role.role, role.executable, role.image),
         **({"cache": dict(cache)} if cache else {}),
     }
-    filled = {"argv": argv, "env": env, "files": files, "mounts": compiled.fill_mounts(values)}
-    return {
-        "id": name,
-        "role": role.role,
-        "index": index,
-        "revision": template.revision,
-        "address": host.address,
-        "kv_address": host.kv_address if role.role != "router" else None,
-        "url": url,
-        "parts": [_part(group, role, host, seat, filled, labels)],
-        "probe": _probe(group, template.mode, engine, url, health, seat, role.role),
-        "stop": {"grace": group.limits["stop"], "drain": group.limits["drain"] if role.role != "router" else 0},
-        "restart": dict(template.mode.restart),
-        "identity": identity(host, group.model, role.executable, role.image) if role.role != "router" else {},
-    }
+    router = role.role == "router"
+    part = Part(
+        host=host.name,
+        rank=0,
+        gpus=tuple(seat.gpus),
+        port=seat.port,
+        ports=seat.ports,
+        image=role.image,
+        pull=role.pull,
+        vendor=_vendor(host, seat),
+        model=None if router else group.model,
+        executable=role.executable,
+        argv=tuple(argv),
+        env=env,
+        secrets=tuple(role.secrets),
+        files=tuple(files),
+        mounts=tuple(compiled.fill_mounts(values)),
+        devices=tuple(role.devices),
+        limits=role.resources,
+        labels=labels,
+        ipc="host" if role.host_ipc and group.runtime in CONTAINERS else None,
+    )
+    return Member(
+        id=name,
+        role=role.role,
+        index=index,
+        revision=template.revision,
+        address=host.address,
+        kv_address=None if router else host.kv_address,
+        url=url,
+        parts=(part,),
+        probe=_probe(group, template.mode, engine, url, health, seat, role.role),
+        stop=Stop(group.limits["stop"], 0 if router else group.limits["drain"]),
+        restart=template.mode.restart,
+        identity={} if router else identity(host, group.model, role.executable, role.image),
+    )
 
 
-def _part(
-    group: Group,
-    role: RoleTemplate,
-    host: Host,
-    seat: Seat,
-    filled: t.Mapping[str, t.Any],
-    labels: dict[str, t.Any],
-) -> dict[str, t.Any]:
-    """What runs on one host. `filled` are the template's texts with this place's values."""
-    return {
-        "host": host.name,
-        "rank": 0,
-        "gpus": seat.gpus,
-        "port": seat.port,
-        "ports": seat.ports,
-        "image": role.image,
-        "pull": role.pull,
-        "vendor": _vendor(host, seat),
-        "model": group.model if role.role != "router" else None,
-        "executable": role.executable,
-        "argv": filled["argv"],
-        "env": filled["env"],
-        "secrets": list(role.secrets),
-        "files": filled["files"],
-        "mounts": filled["mounts"],
-        "devices": list(role.devices),
-        "limits": dict(role.resources),
-        **({"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}),
-        "labels": labels,
-    }
-
-
-def _source(group: Group, role: str, executable: str, image: str | None) -> dict[str, t.Any]:
+def _source(group: Group, role: str, executable: str, image: str | None) -> Plain:
     """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
     given = {"model": group.model if role != "router" else None, "executable": executable, "image": image}
     if group.runtime in CONTAINERS:
@@ -157,9 +150,7 @@ def _source(group: Group, role: str, executable: str, image: str | None) -> dict
     return {key: value for key, value in given.items() if value}
 
 
-def _labels(
-    template: GroupTemplate, role: str, engine: Engine | None, host: Host, seat: Seat, health: str
-) -> dict[str, t.Any]:
+def _labels(template: GroupTemplate, role: str, engine: Engine | None, host: Host, seat: Seat, health: str) -> Plain:
     """What is found of a member again by whoever looks at its host: how it was started, what it holds, how it is asked."""
     return {
         "revision": template.revision,
@@ -188,28 +179,26 @@ def _gpu_mask(host: Host, seat: Seat) -> dict[str, str]:
     return {VISIBLE_DEVICES[v]: ",".join(seat.gpus) for v in sorted(vendors) if v in VISIBLE_DEVICES}
 
 
-def _probe(
-    group: Group, mode: Mode, engine: Engine | None, url: str, health: str, seat: Seat, role: str
-) -> dict[str, t.Any]:
+def _probe(group: Group, mode: Mode, engine: Engine | None, url: str, health: str, seat: Seat, role: str) -> Probe:
     """How the host tells that the member is ready: its health path, and the ports that it must itself be listening on."""
-    listening = [{"name": "http", "port": seat.port}]
+    listening = [Listener("http", seat.port)]
     listens = {band.name for band in mode.bands if role in band.listen}
     for name, band in ((n, b) for n, b in seat.ports.items() if n in listens):
-        listening += [{"name": name, "port": band["base"] + i} for i in range(band["count"])]
-    return {
-        "url": url,
-        "health": health,
-        "listening": listening,
-        "backend": engine.backend if engine else None,
-        "limit": group.limits["start"] if role != "router" else min(group.limits["start"], 120),
-        "busy": list(engine.busy_metrics) if engine else [],
-        "done": list(engine.done_metrics) if engine else [],
-        "held": list(engine.held_metrics) if engine and role == "prefill" else [],
-        "metrics": engine.metrics_path if engine else None,
-    }
+        listening += [Listener(name, band["base"] + i) for i in range(band["count"])]
+    return Probe(
+        url=url,
+        health=health,
+        listening=tuple(listening),
+        backend=engine.backend if engine else None,
+        limit=group.limits["start"] if role != "router" else min(group.limits["start"], 120),
+        busy=tuple(engine.busy_metrics) if engine else (),
+        done=tuple(engine.done_metrics) if engine else (),
+        held=tuple(engine.held_metrics) if engine and role == "prefill" else (),
+        metrics=engine.metrics_path if engine else None,
+    )
 
 
-def identity(host: Host, model: str, executable: str, image: str | None) -> dict[str, t.Any]:
+def identity(host: Host, model: str, executable: str, image: str | None) -> Plain:
     """What must be the same for all members of a generation beside their spec: which engine it really is, and which model. `image_id` is
     the same for an image that was loaded from a file, which has no digest."""
     found = host.image(image) if image else {}
@@ -219,11 +208,11 @@ def identity(host: Host, model: str, executable: str, image: str | None) -> dict
     return {"engine": engine, "image_id": found.get("id"), "model": facts.get("fingerprint"), "weights": times}
 
 
-def identity_of_source(host: Host, source: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def identity_of_source(host: Host, source: Plain) -> Plain:
     """What a member with this label `source` would be if it were started on its host now."""
     return identity(host, str(source.get("model")), str(source.get("executable")), source.get("image"))
 
 
-def seat_of(label: t.Mapping[str, t.Any], host: str) -> Seat:
+def seat_of(label: Plain, host: str) -> Seat:
     """The seat that a running member holds."""
     return Seat(host, int(label["port"]), dict(label.get("ports") or {}), [str(g) for g in label.get("gpus") or ()])

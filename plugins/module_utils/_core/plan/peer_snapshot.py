@@ -9,11 +9,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.plain import Plain, to_plain
 from ..facts.observed import Member
 from ..spec.spec import ENGINE_ROLES
 from .situation import Situation
-
-Peer = t.Mapping[str, t.Any]
+from .value import Peer, Start
 
 
 @dataclass
@@ -36,52 +36,59 @@ class Change:
         return "; ".join(f"{what}: {', '.join(ids)}" for what, ids in told if ids)
 
 
-def registered_urls(live: t.Mapping[str, t.Any]) -> set[str] | None:
+def registered_urls(live: Plain) -> set[str] | None:
     """The URLs in a router's registry, as this collection writes them; None when it could not be read."""
     found = live.get("registered")
     return None if found is None else {str(peer["url"]).rstrip("/") for peer in found}
 
 
-def snapshot(
-    peers: t.Iterable[t.Mapping[str, t.Any]], starts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
-) -> list[dict[str, t.Any]]:
-    """The peers that a router was started with: identity, role, address and named ports, and of `starts` which process of
-    it."""
+def snapshot(peers: t.Iterable[Peer], starts: t.Mapping[str, Start] | None = None) -> list[dict[str, t.Any]]:
+    """The peers that a router was started with, as its label and the record keep them: identity, role, address and named ports, and of
+    `starts` which process of it."""
     return [
         {
-            "member": p["member"],
-            "role": p["role"],
-            "url": p["url"],
-            "ports": {n: dict(b) for n, b in p["ports"].items()},
-            **((starts or {}).get(p["member"]) or {}),
+            "member": p.member,
+            "role": p.role,
+            "url": p.url,
+            "ports": {n: dict(b) for n, b in p.ports.items()},
+            **(to_plain(starts[p.member]) if starts and p.member in starts else {}),
         }
         for p in peers
     ]
 
 
-def started(live: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """A member's generation of restart: how often its process was started, and which and when. Of `live` facts, or of what a wait saw."""
-    return {"restarts": int(live.get("restarts") or 0), "pid": live.get("pid"), "started": live.get("since")}
+def started(live: Plain) -> Start:
+    """Which start of a member it is. Of `live` facts, or of what a wait saw."""
+    return Start(int(live.get("restarts") or 0), live.get("pid"), live.get("since"))
 
 
-def same_start(noted: Peer, now: Peer) -> bool:
+def same_start(noted: Start, now: Start) -> bool:
     """Whether a peer still is the process that was noted. The time does not count: a clock may have been set since. What was noted by an
     older release without a start is believed."""
-    return all(noted.get(key) == now.get(key) for key in ("restarts", "pid") if noted.get(key) is not None)
+    return noted.restarts in (None, now.restarts) and noted.pid in (None, now.pid)
 
 
 def compare(
-    noted: t.Sequence[Peer], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
+    noted: t.Sequence[Plain], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
 ) -> Change:
     """The peers of a router's snapshot against `peers`, of which `kept` run already. URLs in `ignore` cannot be told anything of."""
     change = Change()
     before = {p["member"]: p for p in noted if p["url"] not in ignore}
-    after = {p["member"]: p for p in snapshot(peers)}
+    after = {p.member: p for p in peers}
     for name, old in before.items():
         new, member = after.get(name), kept.get(name)
-        if new is None or member is None or any(old.get(key) != new[key] for key in ("role", "url", "ports")):
+        if (
+            new is None
+            or member is None
+            or (old.get("role"), old.get("url"), old.get("ports"))
+            != (
+                new.role,
+                new.url,
+                new.ports,
+            )
+        ):
             change.gone.append(name)
-        elif not same_start(old, started(member.live)):
+        elif not same_start(Start.from_plain(old), started(member.live)):
             change.restarted.append(name)
         else:
             change.up.append(name)
@@ -117,10 +124,7 @@ def stale_peers(situation: Situation) -> list[dict[str, t.Any]]:
     if router is None or router.label.get("policy") != "restart" or router.label.get("peers") is None:
         return []
     engines = {m.id: m for role in ENGINE_ROLES for m in situation.of_role(role, alive=True)}
-    peers = [
-        {"member": m.id, "role": m.role, "url": m.label.get("url"), "ports": m.label.get("ports") or {}}
-        for m in engines.values()
-    ]
+    peers = [Peer(m.id, m.role, m.label.get("url"), m.label.get("ports") or {}, None, 0) for m in engines.values()]
     change = compare(router.label["peers"], peers, engines, situation.unknown_urls)
     if not change.broken:
         return []

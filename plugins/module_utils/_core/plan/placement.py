@@ -11,16 +11,22 @@ from dataclasses import dataclass, field
 
 from ..facts.observed import Hold, Host, Member
 from ..facts.record import Record, newest
+from ..work.member import Bands
+from .value import Plan
 
 
-@dataclass
+@dataclass(frozen=True)
 class Seat:
     """What a member gets on a host: its HTTP port, its bands and its GPUs."""
 
     host: str
     port: int
-    ports: dict[str, dict[str, int]]
-    gpus: list[str]
+    ports: Bands
+    gpus: t.Sequence[str]
+
+
+# By member id.
+Seats = t.Mapping[str, Seat]
 
 
 @dataclass
@@ -208,17 +214,16 @@ def shared_with(host: Host, hosts: t.Mapping[str, Host]) -> t.Iterator[tuple[int
                 yield from ((port, f"a router of {hold.group} (hold of {other.name})") for port in hold.ports)
 
 
-def reserved_on(plans: t.Iterable[t.Mapping[str, t.Any]], name: str, host: str) -> tuple[dict[int, str], set[str]]:
+def reserved_on(plans: t.Iterable[Plan], name: str, host: str) -> tuple[dict[int, str], set[str]]:
     """Ports and GPUs that what was planned earlier in the same run takes on `host`; the plan called `name` is the caller's own."""
     ports: dict[int, str] = {}
     gpus: set[str] = set()
     for plan in plans:
-        if plan.get("group") == name:
+        if plan.group == name:
             continue
-        for member in plan.get("members", ()):
-            for part in member["parts"]:
-                if part["host"] == host:
-                    held = [part["port"], *(b["base"] + i for b in part["ports"].values() for i in range(b["count"]))]
-                    ports.update((port, f"member {member['id']} of this run") for port in held)
-                    gpus.update(part["gpus"])
+        for member in plan.members:
+            part = member.at(host)
+            if part is not None:
+                ports.update((port, f"member {member.id} of this run") for port in part.held_ports)
+                gpus.update(part.gpus)
     return ports, gpus

@@ -15,6 +15,7 @@ from ..spec.spec import ENGINE_ROLES, Group
 from ..template import kv_compose
 from ..template.pasted import told
 from ..template.template import RoleTemplate
+from ..work.member import Member
 from .member import CONTAINERS
 from .placement import Seat
 from .situation import Request
@@ -22,7 +23,7 @@ from .situation import Request
 
 def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collection[str], findings: Findings) -> None:
     """What each host that gets a member must have, before anything starts: told once per host."""
-    group = request.group
+    group = request.workload
     roles_on: dict[str, set[str]] = {}
     for name, seat in seats.items():
         roles_on.setdefault(seat.host, set()).add(name[len(group.name) + 1 :].rpartition("-")[0])
@@ -92,7 +93,7 @@ def _check_identity(group: Group, engines: t.Sequence[str], models: t.Sequence[s
 
 def _check_images(request: Request, roles_on: t.Mapping[str, t.Collection[str]], findings: Findings) -> None:
     """One name that is several images. What is pulled anew is known after that: the verdict on the preparation compares it."""
-    if request.group.runtime not in CONTAINERS:
+    if request.workload.runtime not in CONTAINERS:
         return
     found: dict[str, list[tuple[str, images.Image]]] = {}
     for name, roles in roles_on.items():
@@ -143,9 +144,9 @@ def check_runtime_of(name: str, host: Host, findings: Findings) -> None:
 
 def _check_executable(request: Request, host: Host, role: str, findings: Findings) -> None:
     template = request.template.roles[role]
-    if request.group.runtime in CONTAINERS or not template.executable:
+    if request.workload.runtime in CONTAINERS or not template.executable:
         return
-    own = role == "router" or "executable" in request.group.roles[role].own
+    own = role == "router" or "executable" in request.workload.roles[role].own
     place = f"roles.{role}.executable" if own else "engine.executable"
     if not host.executable(template.executable).get("exists"):
         findings.error(
@@ -209,11 +210,11 @@ def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -
     return str(facts.get("fingerprint") or "")
 
 
-def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Findings) -> None:
+def check_pasted(request: Request, members: t.Sequence[Member], findings: Findings) -> None:
     """Lines that looked derived when the spec was read must be what some member of the role really got."""
     for role in request.template.roles.values():
         mine = (
-            [o for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])]
+            [o for m in members if m.role == role.role for part in m.parts for o in options(part.argv)]
             if role.pasted
             else []
         )
@@ -227,7 +228,7 @@ def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Fi
             if members and not told(option) & got:
                 findings.error(
                     "owned-flag",
-                    f"{request.group.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
+                    f"{request.workload.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
                     f" own ({derived}).",
                     "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
                     [role.role],

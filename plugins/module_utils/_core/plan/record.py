@@ -7,77 +7,108 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.plain import Plain, to_plain
 from ..facts.record import REMOVED, SCHEMA
-from ..facts.tombstone import Tombstone
+from ..facts.tombstone import Place, Tombstone
+from ..spec.cache_service import CacheService
 from ..spec.spec import Group
+from ..template.cache_template import CacheTemplate
 from ..template.template import GroupTemplate
+from ..work.member import Member
 from .peer_snapshot import snapshot
+from .situation import Situation
+from .value import Plan
 
+# A record while it is made, as it is kept.
+Draft = dict[str, t.Any]
 # In which members are listed.
 _ORDER = {"prefill": 0, "decode": 1, "router": 2}
 
 
-def of_plan(
-    plan: t.Mapping[str, t.Any],
+def of_group(
+    plan: Plan,
     group: Group,
     template: GroupTemplate,
-    before: t.Mapping[str, t.Any],
-    identity: t.Mapping[str, t.Any],
+    before: Plain,
+    identity: Plain,
     still_there: t.Collection[tuple[str, str]] = (),
-) -> dict[str, t.Any]:
+) -> Plain:
     """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `identity` is
     which formation it is of, and what of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and
     are left where they are."""
-    router = plan["router"]["member"]
-    record: dict[str, t.Any] = {
-        "schema": SCHEMA,
-        "group": group.name,
+    router = plan.router.member
+    record: Draft = {
+        **_of_any(plan, before),
         **identity,
-        "mode": plan["mode"],
-        "runtime": plan["runtime"],
-        "proof": plan["proof"],
-        "generation": plan["generation"],
-        "serial": int(before.get("serial", 0)) + 1,
-        "revision": plan["revision"],
+        "proof": to_plain(plan.proof),
         "spec": group.to_plain(),
         "templates": template.masked(),
-        "desired": dict(plan["desired"]),
-        "members": [_place(m) for m in plan["members"]],
         "router": {
-            "policy": plan["router"]["policy"],
-            "dialect": plan["router"]["dialect"],
-            "url": router["url"] if router else None,
-            "peers": snapshot(plan["router"]["peers"]),
+            "policy": plan.router.policy,
+            "dialect": plan.router.dialect,
+            "url": router.url if router else None,
+            "peers": snapshot(plan.router.peers),
         },
         "choices": {**(before.get("choices") or {}), **template.choices},
-        "endpoint": {**plan["endpoint"], "registered": False},
-        "state": "partial",
+        "endpoint": {**to_plain(plan.endpoint), "registered": False},
     }
     known = {m["id"] for m in record["members"]}
     record["members"] += [
         m
         for m in before.get("members", ())
-        if (m["id"] in plan["unknown"] or (m["host"], m["id"]) in still_there) and m["id"] not in known
+        if (m["id"] in plan.unknown or (m["host"], m["id"]) in still_there) and m["id"] not in known
     ]
     # Whoever is known only by the record has the place that it had: that nobody can ask it makes no record another one.
     record["members"].sort(key=lambda m: (_ORDER.get(m["role"], len(_ORDER)), m["index"]))
-    _keep_unknown(record, before, plan["unknown"])
-    if plan["pending"]:
+    _keep_unknown(record, before, plan.unknown)
+    if plan.pending:
         for key in ("revision", "spec", "templates", "choices"):
             record[key] = before.get(key, record[key])
     return record
 
 
-def _place(member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Where a member is, and what it holds there."""
-    part = member["parts"][0]
+def of_service(plan: Plan, service: CacheService, template: CacheTemplate, situation: Situation) -> Plain:
+    """What is kept of a cache service on its hosts. While a change is pending the applied spec stays what it was."""
+    before = situation.record
+    record: Draft = {
+        **_of_any(plan, before),
+        "cache": service.to_plain(),
+        "templates": template.masked(),
+        "endpoint": {"url": None, "registered": False},
+    }
+    known = {m["id"] for m in record["members"]}
+    record["members"] += [place.to_plain() for place in situation.unknown if place.id not in known]
+    if plan.pending and before:
+        for key in ("revision", "templates", "cache", "runtime"):
+            record[key] = before.get(key, record[key])
+    return record
+
+
+def _of_any(plan: Plan, before: Plain) -> Draft:
+    """What a record says of whatever workload."""
     return {
-        **{key: member[key] for key in ("id", "role", "index", "revision", "url")},
-        **{key: part[key] for key in ("host", "port", "ports", "gpus")},
+        "schema": SCHEMA,
+        "group": plan.group,
+        "mode": plan.mode,
+        "runtime": plan.runtime,
+        "generation": plan.generation,
+        "serial": int(before.get("serial", 0)) + 1,
+        "revision": plan.revision,
+        "desired": dict(plan.desired),
+        "members": [_place(m).to_plain() for m in plan.members],
+        "state": "partial",
     }
 
 
-def _keep_unknown(record: dict[str, t.Any], before: t.Mapping[str, t.Any], unknown: t.Collection[str]) -> None:
+def _place(member: Member) -> Place:
+    """Where a member is, and what it holds there."""
+    part = member.leader
+    return Place(
+        member.id, member.role, member.index, part.host, member.revision, member.url, part.port, part.ports, part.gpus
+    )
+
+
+def _keep_unknown(record: Draft, before: Plain, unknown: t.Collection[str]) -> None:
     """What the record says of members that nobody can ask it goes on saying: a router's address, peers."""
     old = before.get("router") or {}
     places = [p["member"] for p in old.get("peers") or ()]
@@ -93,7 +124,7 @@ def _keep_unknown(record: dict[str, t.Any], before: t.Mapping[str, t.Any], unkno
         record["endpoint"] = {**record["endpoint"], "url": (before.get("endpoint") or {}).get("url")}
 
 
-def of_removal(name: str, before: t.Mapping[str, t.Any], graves: t.Sequence[Tombstone]) -> dict[str, t.Any]:
+def of_removal(name: str, before: Plain, graves: t.Sequence[Tombstone]) -> Plain:
     """What is left of a record when its group is removed while a tombstone stands: what may still run, and the numbers that the next
     formation comes after. Without a tombstone nothing is kept, and this is never written."""
     kept = {key: before[key] for key in ("formation", "supersedes", "formed", "adopted", "generation") if key in before}
@@ -110,12 +141,12 @@ def of_removal(name: str, before: t.Mapping[str, t.Any], graves: t.Sequence[Tomb
     }
 
 
-def same_spec(record: t.Mapping[str, t.Any], group: Group) -> bool:
+def same_spec(record: Plain, group: Group) -> bool:
     """Whether the applied spec is the same but for counts and placement: then only the recipe has changed."""
     return _without_counts(record.get("spec") or {}) == _without_counts(group.to_plain())
 
 
-def _without_counts(spec: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _without_counts(spec: Plain) -> Plain:
     plain = dict(spec)
     plain["roles"] = {
         name: {k: v for k, v in role.items() if k not in ("replicas", "hosts")}

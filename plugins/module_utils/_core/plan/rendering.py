@@ -8,20 +8,25 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import typing as t
+from dataclasses import replace
 
 from ..base import placeholders
 from ..base.errors import PdError
 from ..base.finding import Findings
+from ..base.plain import Plain
 from ..facts.label import SCHEMA
 from ..facts.observed import Host
+from ..facts.observed import Member as LiveMember
 from ..spec.spec import ENGINE_ROLES, ROLES
 from ..template.template import CompiledRole
-from .cache_instances import Instance, instance_for, instances
+from ..work.member import Member, Part
 from .formations import Formation
-from .member import build, cache_values, member_id, seat_of, url_of
+from .instances import Instance, instance_for, instances
+from .member import Values, build, cache_values, member_id, seat_of, url_of
 from .placement import Seat
 from .situation import Choice, Request
 from .started import as_started
+from .value import Peer
 
 # Beyond this many, a list of addresses in every member's environment would grow with the square of the group.
 NO_PROXY_ADDRESSES = 64
@@ -32,22 +37,22 @@ def render_members(
     choice: Choice,
     seats: t.Mapping[str, Seat],
     formation: Formation,
-    record: t.Mapping[str, t.Any],
+    record: Plain,
     findings: Findings,
-) -> list[dict[str, t.Any]]:
+) -> tuple[Member, ...]:
     """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds. `record` is the group's
     as it is now."""
     places = [(m.role, m.index, request.hosts[m.host], seat_of(m.label, m.host)) for m in choice.keep]
     places += [(m.role, m.index, request.hosts[seats[m.id].host], seats[m.id]) for m in choice.replace]
-    for role, index, _why in choice.create:
-        seat = seats.get(member_id(request.group.name, role, index))
-        if seat:
-            places.append((role, index, request.hosts[seat.host], seat))
+    for one in choice.create:
+        new = seats.get(member_id(request.name, one.role, one.index))
+        if new:
+            places.append((one.role, one.index, request.hosts[new.host], new))
     order = {role: number for number, role in enumerate(ROLES)}
     places.sort(key=lambda p: (order[p[0]], p[1]))
     caches = _Caches(request, findings)
     kept = {(m.role, m.index) for m in choice.keep}
-    shared: dict[str, t.Any] = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
+    shared: Values = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
     shared |= {
         f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
         for role in ENGINE_ROLES
@@ -65,7 +70,7 @@ def render_members(
         values = {**shared, **values}
         try:
             out.append(
-                build(request.group, request.template, compiled, engine, host, seat, index, formation, values, cache)
+                build(request.workload, request.template, compiled, engine, host, seat, index, formation, values, cache)
             )
         except PdError as exc:
             if host.kv_error:
@@ -78,9 +83,13 @@ def render_members(
                 [role],
                 host.name,
             )
-    _add_peers(request, out, {m.id for m in older.values()})
-    _keep_label(choice, out, formation)
-    return out
+    tail = _peer_words(request, out)
+    stays = {m.id: m for m in choice.keep}
+    older_ids = {m.id for m in older.values()}
+    return tuple(
+        _kept(m if m.role != "router" or m.id in older_ids else m.with_parts(tail), stays.get(m.id), formation)
+        for m in out
+    )
 
 
 class _Caches:
@@ -93,12 +102,12 @@ class _Caches:
         self.compiled = {role: CompiledRole(template) for role, template in self.roles.items()}
         self.bare = {role: CompiledRole(r.without_cache) for role, r in self.roles.items() if r.without_cache}
         self.found: dict[str, list[Instance]] = {
-            role: instances(template.service, request.hosts, request.reserved)
+            role: instances(template.service, request.hosts, request.reality.reserved)
             for role, template in self.roles.items()
             if template.service
         }
 
-    def of(self, role: str, host: str, kept: bool) -> tuple[CompiledRole, dict[str, t.Any], dict[str, t.Any] | None]:
+    def of(self, role: str, host: str, kept: bool) -> tuple[CompiledRole, Plain, Plain | None]:
         """(template, the service's placeholders, what the member's label says of its cache). One that is `kept` runs, and stays with
         an instance that is down by now."""
         template = self.roles[role]
@@ -128,54 +137,46 @@ class _Caches:
         return self.bare[role], {}, {**use.label(), "injected": False, "why": why}
 
 
-def _add_peers(request: Request, members: list[dict[str, t.Any]], older: t.Collection[str]) -> None:
-    """The peers on the router's command line, where its policy wants them there: prefills first, each role by address and port."""
+def _peer_words(request: Request, members: t.Sequence[Member]) -> t.Callable[[Part], Part]:
+    """What puts the peers at the end of the router's command line, where its policy wants them there: prefills first, each role by address
+    and port."""
     membership = request.template.membership
-    if not membership or not membership.peers:
-        return
-    for router in members:
-        if router["role"] != "router" or router["id"] in older:
-            continue
-        argv = router["parts"][0]["argv"]
-        for peer in peers_of(members):
-            values = {f"peer.{key}": peer[key] for key in ("url", "address", "port")}
-            for name, band in peer["ports"].items():
-                values |= {f"peer.ports.{name}": band["base"], f"peer.ports.{name}.count": band["count"]}
-            argv += [placeholders.fill(token, values) for token in membership.peers.get(peer["role"], ())]
+    words: list[str] = []
+    for peer in peers_of(members) if membership and membership.peers else ():
+        values: Values = {"peer.url": peer.url, "peer.address": peer.address, "peer.port": peer.port}
+        for name, band in peer.ports.items():
+            values |= {f"peer.ports.{name}": band["base"], f"peer.ports.{name}.count": band["count"]}
+        words += [
+            placeholders.fill(token, values) for token in (membership.peers if membership else {}).get(peer.role, ())
+        ]
+    return lambda part: replace(part, argv=(*part.argv, *words))
 
 
-def _keep_label(choice: Choice, members: list[dict[str, t.Any]], formation: Formation) -> None:
+def _kept(member: Member, running: LiveMember | None, formation: Formation) -> Member:
     """A member that stays keeps what it was started as: its revision, its label, and the addresses that it serves at, whatever its host has
     by now. One that an earlier version started is taken over: its label gets the formation."""
-    kept = {m.id: m for m in choice.keep}
-    for member in members:
-        running = kept.get(member["id"])
-        if running:
-            member["revision"] = running.revision
-            taken_over = (
-                {"schema": SCHEMA, "formation": formation.id, "adopted": True} if running.formation is None else {}
-            )
-            member["parts"][0]["labels"] = {**running.label, **taken_over}
-            addresses = ("address", "url") if member["role"] == "router" else ("address", "kv_address", "url")
-            member |= {key: running.label[key] for key in addresses if running.label.get(key)}
-            member["probe"]["url"] = member["url"]
+    if running is None:
+        return member
+    taken_over = {"schema": SCHEMA, "formation": formation.id, "adopted": True} if running.formation is None else {}
+    label = {**running.label, **taken_over}
+    kv_address = member.kv_address if member.role == "router" else running.label.get("kv_address") or member.kv_address
+    url = running.label.get("url") or member.url
+    return replace(
+        member.with_parts(lambda part: replace(part, labels=label)),
+        revision=running.revision,
+        address=running.label.get("address") or member.address,
+        kv_address=kv_address,
+        url=url,
+        probe=replace(member.probe, url=url),
+    )
 
 
-def peers_of(members: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+def peers_of(members: t.Iterable[Member]) -> tuple[Peer, ...]:
     """The router's peers: every engine member, prefills before decodes, each role by address and port."""
     peers = [
-        {
-            "member": m["id"],
-            "role": m["role"],
-            "url": m["url"],
-            "ports": m["parts"][0]["ports"],
-            "address": m["address"],
-            "port": m["parts"][0]["port"],
-        }
-        for m in members
-        if m["role"] in ENGINE_ROLES
+        Peer(m.id, m.role, m.url, m.leader.ports, m.address, m.leader.port) for m in members if m.role in ENGINE_ROLES
     ]
-    return sorted(peers, key=lambda p: (ENGINE_ROLES.index(p["role"]), str(p["address"]), p["port"]))
+    return tuple(sorted(peers, key=lambda p: (ENGINE_ROLES.index(p.role), str(p.address), p.port)))
 
 
 def _no_proxy(hosts: t.Iterable[Host]) -> str:

@@ -6,71 +6,62 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..base.finding import Findings
-from ..facts.observed import Member
+from ..facts.observed import Member as LiveMember
 from ..spec.spec import ENGINE_ROLES
+from ..work.member import Member, Part
+from ..work.share import Share
 from . import peer_snapshot
 from .peer_snapshot import Change, compare, forgot_peers, registered_urls, started
 from .rendering import peers_of
 from .situation import Choice, Request, Situation
-
-Peer = t.Mapping[str, t.Any]
+from .value import Peer, PeerArgv, Plan, RouterStep, Start
 
 
 def router_step(
-    request: Request, situation: Situation, choice: Choice, members: list[dict[str, t.Any]], findings: Findings
-) -> dict[str, t.Any]:
-    """What the router does about its peers. `early` are the peers of a router that is replaced before anything stops or starts, None when
-    it is not; `late` whether it is (also) replaced once the engines were waited for, `hold` whether only if all that are wanted are
-    ready."""
+    request: Request, situation: Situation, choice: Choice, members: t.Sequence[Member], findings: Findings
+) -> RouterStep:
+    """What the router does about its peers."""
     template = request.template
-    router = next((m for m in members if m["role"] == "router"), None)
+    router = next((m for m in members if m.role == "router"), None)
     peers = peers_of(members)
     kept = next((m for m in choice.keep if m.role == "router"), None)
     policy, dialect = template.policy, template.recipe.dialect if template.recipe else None
     if choice.pending and kept is not None:
         # The router that runs is asked in its own way, whatever the spec says by now.
         policy, dialect = kept.label.get("policy") or policy, kept.label.get("dialect") or dialect
-    base: dict[str, t.Any] = {
-        "member": router,
-        "peers": peers,
-        "policy": policy,
-        "dialect": dialect,
-        "gives_up": template.membership.gives_up if template.membership else "",
-        "add": [],
-        "remove": [],
+    base = RouterStep(
+        member=router,
+        peers=peers,
+        policy=policy,
+        dialect=dialect,
+        gives_up=template.membership.gives_up if template.membership else "",
         # Members on hosts that do not answer now: they may serve, and stay registered.
-        "spare": sorted(situation.unknown_urls),
-        "model": served_name(request, situation, choice),
-        "starts": {m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
-        "early": None,
-        "late": False,
-        "hold": False,
-        # Whether it was seen, when this plan was made, to name nobody that is gone after it; and whether what it has could be read at all.
-        "clean": False,
-        "read": kept is None or registered_urls(kept.live) is not None,
-        "peer_argv": [],
-        "first": None,
-    }
+        spare=tuple(sorted(situation.unknown_urls)),
+        model=served_name(request, situation, choice),
+        starts={m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
+        read=kept is None or registered_urls(kept.live) is not None,
+    )
     if router is None:
-        return {**base, "step": "none", "why": "the group has no router after this"}
+        return replace(base, why="the group has no router after this")
     if policy == "manual":
-        return base | _manual(request, choice, peers, findings)
+        return _manual(base, request, choice, findings)
     if policy == "dynamic":
         for mark in forgot_peers(situation) if kept is not None else ():
             findings.warning("router-forgot-peers", f"{mark['why']}.", "", ["router"])
-        return base | _dynamic(peers, kept, situation, choice)
-    tail = [] if choice.pending and kept is not None else _peer_argv(request, router, peers)
-    base |= {"peer_argv": tail} | _restart(base, kept, situation, choice, findings)
-    _say_outage(request, kept, choice, base, findings)
-    return base
+        return _dynamic(base, kept, situation, choice)
+    tail = () if choice.pending and kept is not None else _peer_argv(request, router, peers)
+    step = _restart(replace(base, peer_argv=tail), kept, situation, choice, findings)
+    _say_outage(request, kept, choice, step, findings)
+    return step
 
 
 def served_name(request: Request, situation: Situation, choice: Choice) -> str:
     """The name that the members serve: while a change is pending, the one that they were started with."""
     noted = (situation.record.get("endpoint") or {}).get("served_model_name") if choice.pending else None
-    return str(noted or request.group.served_model_name)
+    return str(noted or request.workload.served_model_name)
 
 
 def _leaving(request: Request, choice: Choice) -> list[str]:
@@ -81,14 +72,14 @@ def _leaving(request: Request, choice: Choice) -> list[str]:
     return [m.id for m, _why in choice.leave if m.role in ENGINE_ROLES and m.alive and id(m) not in strays]
 
 
-def _manual(request: Request, choice: Choice, peers: list[dict[str, t.Any]], findings: Findings) -> dict[str, t.Any]:
+def _manual(base: RouterStep, request: Request, choice: Choice, findings: Findings) -> RouterStep:
     """What the operator has to do: `first` are the peers to apply before this run, when members go that the router still has."""
     who = "the router runs a command of your own" if request.template.membership is None else "the membership is manual"
     why = f"peers are the operator's to set: {who}"
     leaving, kept = _leaving(request, choice), {m.id for m in choice.keep}
     if not (choice.create or choice.replace or choice.leave):
-        return {"step": "none", "why": why}
-    first = [p for p in peers if p["member"] in kept] if leaving else None
+        return replace(base, why=why)
+    first = tuple(p for p in base.peers if p.member in kept) if leaving else None
     if first is not None:
         findings.warning(
             "router-peers-by-hand",
@@ -96,25 +87,25 @@ def _manual(request: Request, choice: Choice, peers: list[dict[str, t.Any]], fin
             f"Before you run this, make the router's peers: {told(first)}.",
             ["router"],
         )
-    return {"step": "operator", "why": why, "first": first}
+    return replace(base, step="operator", why=why, first=first)
 
 
 def told(peers: t.Sequence[Peer]) -> str:
     """The exact peer list, as an operator applies it. Ports that a router may have to be told are named."""
     texts = []
     for p in peers:
-        bands = "".join(f", {name} {band['base']}" for name, band in p["ports"].items())
-        texts.append(f"{p['role']} {p['url']} ({p['member']}{bands})")
+        bands = "".join(f", {name} {band['base']}" for name, band in p.ports.items())
+        texts.append(f"{p.role} {p.url} ({p.member}{bands})")
     return "; ".join(texts) or "none"
 
 
 def _say_outage(
-    request: Request, kept: Member | None, choice: Choice, router: t.Mapping[str, t.Any], findings: Findings
+    request: Request, kept: LiveMember | None, choice: Choice, router: RouterStep, findings: Findings
 ) -> None:
     leaving = _leaving(request, choice)
     if kept is None or not leaving:
         return
-    if router["step"] == "replace":
+    if router.step == "replace":
         findings.warning(
             "router-brief-outage",
             f"{', '.join(leaving)} will be removed, and {kept.id} has its peers on its command line: it is replaced first. For about a"
@@ -125,18 +116,16 @@ def _say_outage(
         return
     findings.warning(
         "router-brief-outage",
-        f"{', '.join(leaving)} will be removed, and stay on the command line of {kept.id}: it is not replaced ({router['why']}).",
+        f"{', '.join(leaving)} will be removed, and stay on the command line of {kept.id}: it is not replaced ({router.why}).",
         "Requests that it still sends there fail. Remove members when the router can be replaced.",
         ["router"],
     )
 
 
-def _dynamic(
-    peers: list[dict[str, t.Any]], kept: Member | None, situation: Situation, choice: Choice
-) -> dict[str, t.Any]:
+def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, choice: Choice) -> RouterStep:
     registered = registered_urls(kept.live) if kept is not None else set()
-    wanted = {p["url"]: p for p in peers}
-    have = set(registered or ())
+    wanted = {p.url: p for p in base.peers}
+    have: set[str | None] = set(registered or ())
     if registered is None:
         # What it may have of those that leave or move is taken out before they stop, whether it can be read now or not.
         going = [*(m for m, _why in choice.leave), *choice.replace]
@@ -144,65 +133,61 @@ def _dynamic(
         have |= {
             str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url
         }
-    found: dict[str, t.Any] = {
-        "step": "register",
-        "add": [p for url, p in wanted.items() if url not in have],
-        "remove": sorted(have - set(wanted) - situation.unknown_urls),
-    }
+    add = tuple(p for url, p in wanted.items() if url not in have)
+    remove = tuple(sorted(str(url) for url in have - set(wanted) - situation.unknown_urls))
+    found = replace(base, step="register", add=add, remove=remove)
     if kept is None:
-        return {**found, "why": "a new router learns its peers over its API"}
-    found["clean"] = registered is not None and not found["remove"]
+        return replace(found, why="a new router learns its peers over its API")
     if registered is None:
-        return {**found, "add": peers, "why": "the router's registry could not be read"}
-    why = f"{len(found['add'])} to add, {len(found['remove'])} to remove over the router's API"
+        return replace(found, add=base.peers, why="the router's registry could not be read")
+    found = replace(found, clean=not remove)
+    why = f"{len(add)} to add, {len(remove)} to remove over the router's API"
     if not have and wanted and int(kept.live.get("restarts") or 0):
         why = "it was started again by its runtime, and has forgotten its peers: all of them are registered anew"
-    if found["add"] or found["remove"]:
-        return {**found, "why": why}
-    return {**found, "step": "none", "why": "its peers are the members"}
+    if add or remove:
+        return replace(found, why=why)
+    return replace(found, step="none", why="its peers are the members")
 
 
 # -- membership restart ------------------------------------------------------------------------------------------------------------
 
 
 def _restart(
-    base: dict[str, t.Any], kept: Member | None, situation: Situation, choice: Choice, findings: Findings
-) -> dict[str, t.Any]:
+    base: RouterStep, kept: LiveMember | None, situation: Situation, choice: Choice, findings: Findings
+) -> RouterStep:
     """A router with its peers on its command line is replaced when they change, unless something says that it must wait."""
-    peers: list[dict[str, t.Any]] = base["peers"]
-    none: dict[str, t.Any] = {"step": "none"}
-    replace: dict[str, t.Any] = {"step": "replace", "late": True}
+    instead = replace(base, step="replace", late=True)
     if kept is None:
-        return {**replace, "why": "a new router gets its peers on its command line"}
+        return replace(instead, why="a new router gets its peers on its command line")
     snapshot = kept.label.get("peers")
     engines = {m.id: m for m in choice.keep if m.role in ENGINE_ROLES}
-    change = compare(snapshot or (), peers, engines, situation.unknown_urls)
+    change = compare(snapshot or (), base.peers, engines, situation.unknown_urls)
     if snapshot is not None and not change.broken and not change.added:
-        return {**none, "clean": True, "why": "its peers are the members"}
+        return replace(base, clean=True, why="its peers are the members")
     if choice.pending:
         _say_stale(kept, change, findings)
-        return {**none, "why": "its peers stay until the pending configuration is applied"}
-    if any(m["role"] in ENGINE_ROLES for m in situation.unknown):
+        return replace(base, why="its peers stay until the pending configuration is applied")
+    if any(place.role in ENGINE_ROLES for place in situation.unknown):
         # A peer that Ansible does not reach may well serve, and would be missing on the new command line.
-        return {**none, "why": "its peers stay while a part of the group is out of reach"}
-    if {p["role"] for p in peers} != set(ENGINE_ROLES):
-        return {**none, "why": "one role has no member that it could send to"}
+        return replace(base, why="its peers stay while a part of the group is out of reach")
+    if {p.role for p in base.peers} != set(ENGINE_ROLES):
+        return replace(base, why="one role has no member that it could send to")
     if snapshot is None:
-        return {**replace, "hold": False, "why": "the router has no snapshot of its peers"}
-    roles = {p["member"]: p["role"] for p in peers}
+        return replace(instead, why="the router has no snapshot of its peers")
+    roles = {p.member: p.role for p in base.peers}
     short = [r for r in ENGINE_ROLES if list(roles.values()).count(r) < choice.desired.get(r, 0)]
+    why = f"its peers are on its command line, and they change ({change})"
     if not change.broken:
         if short:
-            return {**none, "why": f"it is replaced when all {' and '.join(short)} members that are wanted are there"}
-        return {**replace, "hold": True, "why": f"its peers are on its command line, and they change ({change})"}
-    why = f"its peers are on its command line, and they change ({change})"
+            return replace(base, why=f"it is replaced when all {' and '.join(short)} members that are wanted are there")
+        return replace(instead, hold=True, why=why)
     if {roles[name] for name in change.up} != set(ENGINE_ROLES):
-        return {**replace, "why": why}
+        return replace(instead, why=why)
     coming = set(roles) - set(change.up)
-    return {**replace, "early": sorted(change.up), "late": bool(coming), "hold": bool(coming), "why": why}
+    return replace(instead, early=tuple(sorted(change.up)), late=bool(coming), hold=bool(coming), why=why)
 
 
-def _say_stale(router: Member, change: Change, findings: Findings) -> None:
+def _say_stale(router: LiveMember, change: Change, findings: Findings) -> None:
     findings.warning(
         "router-not-replaced",
         f"{router.id} has its peers on its command line, and they have changed ({change}): it is not replaced, since the spec has"
@@ -212,79 +197,74 @@ def _say_stale(router: Member, change: Change, findings: Findings) -> None:
     )
 
 
-def _peer_argv(request: Request, router: t.Mapping[str, t.Any], peers: t.Sequence[Peer]) -> list[dict[str, t.Any]]:
+def _peer_argv(request: Request, router: Member, peers: t.Sequence[Peer]) -> tuple[PeerArgv, ...]:
     """The end of the router's command line, peer by peer: the router is started with those of them that are ready."""
     membership = request.template.membership
-    counts = [len(membership.peers.get(p["role"], ())) if membership else 0 for p in peers]
-    argv = router["parts"][0]["argv"]
+    counts = [len(membership.peers.get(p.role, ())) if membership else 0 for p in peers]
+    argv = router.leader.argv
     at = len(argv) - sum(counts)
     found = []
     for peer, count in zip(peers, counts):
-        found.append({"member": peer["member"], "argv": argv[at : at + count]})
+        found.append(PeerArgv(peer.member, argv[at : at + count]))
         at += count
-    return found
+    return tuple(found)
 
 
-# -- what the phase makes of it ----------------------------------------------------------------------------------------------------
+# -- evaluated when it is known who is ready ------------------------------------------------------------------------------------------
 
 
 def at_phase(
-    plan: t.Mapping[str, t.Any],
-    part: dict[str, t.Any],
-    ready: t.Collection[str],
-    starts: t.Mapping[str, t.Mapping[str, t.Any]],
-    early: bool,
-    check: bool,
-) -> str:
-    """Fit the router's slice `part` to what is known by now: which peers are ready, and so whether a router that has them on its command
-    line is replaced, and with which. Returns why it is not, when that has been decided only now."""
-    router, here = plan["router"], next(iter(part["hosts"].values()))
-    name = router["member"]["id"]
-    if router["policy"] != "restart" or name not in here["create"]:
-        return ""
-    if not early and not router["late"]:
-        here["create"] = [one for one in here["create"] if one != name]
-        return ""
+    plan: Plan, share: Share, ready: t.Collection[str], starts: t.Mapping[str, Start], early: bool, check: bool
+) -> tuple[Share, str]:
+    """The router's share, fitted to what is known by now: which peers are ready, and so whether a router that has them on its command line
+    is replaced, and with which; and why it is not, when that has been told only now. The rule is the plan's; nothing is decided anew."""
+    router, name = plan.router, plan.router.member.id if plan.router.member else ""
+    place, here = share.here()
+    if router.policy != "restart" or name not in here.create:
+        return share, ""
+    if not early and not router.late:
+        return replace(share, hosts={place: here.without_create(name)}), ""
     if check:
-        return ""
+        return share, ""
     held = "" if early else held_back(plan, ready)
     if not held:
-        made = with_peers(plan, ready, starts)
-        part["members"] = [made if m["id"] == name else m for m in part["members"]]
-    return held
+        made = with_peers(router, ready, starts)
+        share = replace(share, members=tuple(made if m.id == name else m for m in share.members))
+    return share, held
 
 
-def held_back(plan: t.Mapping[str, t.Any], ready: t.Collection[str]) -> str:
+def held_back(plan: Plan, ready: t.Collection[str]) -> str:
     """Why a router that gets only additions is left as it is, now that it is known who is ready; empty when it is replaced."""
-    router = plan["router"]
-    if not router["hold"]:
+    router = plan.router
+    if not router.hold or router.member is None:
         return ""
     lacking = []
     for role in ENGINE_ROLES:
-        names = [p["member"] for p in router["peers"] if p["role"] == role]
+        names = [p.member for p in router.peers if p.role == role]
         late = [name for name in names if name not in ready]
-        if len(names) - len(late) < int(plan["desired"].get(role) or 0):
+        if len(names) - len(late) < int(plan.desired.get(role) or 0):
             lacking += late or [f"another {role} member"]
     if not lacking:
         return ""
     return (
-        f"{router['member']['id']} keeps serving the peers that it has; it is replaced, with the new ones, by a deploy once all are"
+        f"{router.member.id} keeps serving the peers that it has; it is replaced, with the new ones, by a deploy once all are"
         f" ready. Not ready: {', '.join(lacking)}."
     )
 
 
-def with_peers(
-    plan: t.Mapping[str, t.Any], ready: t.Collection[str], starts: t.Mapping[str, t.Mapping[str, t.Any]]
-) -> dict[str, t.Any]:
+def with_peers(router: RouterStep, ready: t.Collection[str], starts: t.Mapping[str, Start]) -> Member:
     """The router's member as it is started: with the peers that are ready on its command line, and these as its snapshot. `starts` is what
     was last seen of the start of each."""
-    router = plan["router"]
-    member, part = router["member"], router["member"]["parts"][0]
-    peers = [p for p in router["peers"] if p["member"] in ready] or router["peers"]
-    names = {p["member"] for p in peers}
-    tail = sum(len(one["argv"]) for one in router["peer_argv"])
-    argv = part["argv"][: len(part["argv"]) - tail]
-    for one in router["peer_argv"]:
-        argv = argv + (one["argv"] if one["member"] in names else [])
-    labels = {**part["labels"], "peers": peer_snapshot.snapshot(peers, {**router["starts"], **starts})}
-    return {**member, "parts": [{**part, "argv": argv, "labels": labels}]}
+    if router.member is None:
+        raise ValueError("a plan without a router starts none")
+    peers = [p for p in router.peers if p.member in ready] or router.peers
+    names = {p.member for p in peers}
+    tail = sum(len(one.argv) for one in router.peer_argv)
+    words = [word for one in router.peer_argv if one.member in names for word in one.argv]
+    noted = peer_snapshot.snapshot(peers, {**router.starts, **starts})
+
+    def told_of(part: Part) -> Part:
+        argv = (*part.argv[: len(part.argv) - tail], *words)
+        return replace(part, argv=argv, labels={**part.labels, "peers": noted})
+
+    return router.member.with_parts(told_of)

@@ -7,23 +7,28 @@ told with the arithmetic."""
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..base.finding import Findings
+from ..facts.observed import Member
 from ..spec.spec import MAX_PORT, ROLES
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
 from .placement import Placer, Room, Seat, named_ports, reserved_on, shared_with
-from .situation import Choice, Request
+from .situation import Choice, Coming, Request, ServiceRequest
 
 
-def seat_members(request: Request, choice: Choice, formation: Formation, findings: Findings) -> dict[str, Seat]:
-    """A seat for every member that comes, by member id."""
-    group, template = request.group, request.template
+def seat_members(
+    request: Request, choice: Choice, formation: Formation, findings: Findings
+) -> tuple[Choice, dict[str, Seat]]:
+    """A seat for every member that comes, by member id; and the choice, in which one whose host has no room for it any more leaves, and
+    comes elsewhere."""
+    group, template = request.workload, request.template
     rooms = _rooms(request, choice, formation)
     moot = is_moot(formation)
     holders = _hold_router_port(request, choice, rooms)
-    short: dict[str, int] = {}
     seats: dict[str, Seat] = {}
+    homeless: list[Member] = []
     for member in choice.replace:
         role = template.roles[member.role]
         room = rooms.get(member.host)
@@ -42,14 +47,61 @@ def seat_members(request: Request, choice: Choice, formation: Formation, finding
             if port is not None:
                 _check_router_port(seat, port, holders, findings)
         else:
-            choice.leave.append((member, f"{member.host} has no room for it any more"))
-            choice.create.append((member.role, member.index, "its host has no room for it any more"))
-    choice.replace = [m for m in choice.replace if m.id in seats]
+            homeless.append(member)
+    seated = replace(
+        choice,
+        leave=(*choice.leave, *((m, f"{m.host} has no room for it any more") for m in homeless)),
+        create=(*choice.create, *(Coming(m.role, m.index, "its host has no room for it any more") for m in homeless)),
+        replace=tuple(m for m in choice.replace if m.id in seats),
+    )
+    short: dict[str, int] = {}
     for name in ROLES:
-        wanted = [index for role_, index, _why in choice.create if role_ == name]
+        wanted = [one.index for one in seated.create if one.role == name]
         if wanted:
-            _seat_role(request, choice, name, wanted, rooms, seats, holders, short, findings)
+            _seat_role(request, seated, name, wanted, rooms, seats, holders, short, findings)
+    return seated, seats
+
+
+def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) -> dict[str, Seat]:
+    """A seat for every instance of a cache service that comes, at the place where it is to be. One that comes again keeps its ports: its
+    clients know it by them."""
+    service, bands = request.workload, request.template.bands
+    coming = [*choice.create, *(Coming(m.role, m.index, "", m.host) for m in choice.replace)]
+    seats: dict[str, Seat] = {}
+    for one in coming:
+        host, name = request.hosts[one.host], member_id(service.name, one.role, one.index)
+        gone = {m.id for m in choice.going if m.host == one.host}
+        room = Room.of(host, gone, *reserved_on(request.reality.reserved, service.name, one.host))
+        old = next((m for m in choice.going if m.id == name and m.host == one.host), None)
+        seat = room.again(name, seat_of(old.label, one.host), bands, 0, service.port) if old else None
+        if seat is None:
+            if service.port is not None:
+                # It goes to nobody else.
+                holder = room.taken.setdefault(service.port, "")
+                if holder:
+                    _say_taken(f"pd_caches.{service.name}.port", service.port, one.host, holder, [], findings)
+            seat = Placer({one.host: room}, [one.host]).seat(name, bands, 0, service.port)
+        if seat is not None:
+            seats[name] = seat
+            continue
+        findings.error(
+            "port-range-too-small",
+            f"{one.host}: no {1 + sum(w for _n, w in bands)} ports for {name} are free in {host.port_low}-{host.port_high}.",
+            "Widen pd_port_range of the host.",
+            [],
+            one.host,
+        )
     return seats
+
+
+def _say_taken(place: str, port: int, host: str, holder: str, roles: list[str], findings: Findings) -> None:
+    findings.error(
+        "port-taken",
+        f"{place}: {port} on {host} is taken by {holder}.",
+        "Choose another port, or end what holds it.",
+        roles,
+        host,
+    )
 
 
 def is_moot(formation: Formation) -> bool:
@@ -59,8 +111,7 @@ def is_moot(formation: Formation) -> bool:
 
 def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, Room]:
     """What is free on each host once those that leave have left."""
-    name = request.group.name
-    leaving = [*(m for m, _why in choice.leave), *choice.replace]
+    name = request.name
     kept = addresses_kept(formation.graves, formation.id)
     moot = is_moot(formation)
     # A router's own port is in nobody's list of peers: where none runs, one that comes may have it.
@@ -69,11 +120,11 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
     named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again or not member))
     rooms = {}
     for host in request.hosts.values():
-        if host.name in request.silent:
+        if host.name in request.reality.silent:
             continue
-        gone = {m.id for m in leaving if m.host == host.name}
+        gone = {m.id for m in choice.going if m.host == host.name}
         lingering = set() if moot else {m.id for m, _why in choice.leave if m.host == host.name and m.role != "router"}
-        ports, gpus = reserved_on(request.reserved, name, host.name)
+        ports, gpus = reserved_on(request.reality.reserved, name, host.name)
         for where in sorted(host.names):
             ports = {**named.get(where, {}), **kept.get(where, {}), **ports}
         ports = {**dict(shared_with(host, request.hosts)), **ports}
@@ -83,10 +134,8 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
 
 def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Room]) -> dict[str, str]:
     """Keep the router's own port free of engines on the hosts that may get it; who holds it there already, by host."""
-    port = request.group.roles["router"].port
-    coming = any(role == "router" for role, _i, _why in choice.create) or any(
-        m.role == "router" for m in choice.replace
-    )
+    port = request.workload.roles["router"].port
+    coming = any(one.role == "router" for one in choice.create) or any(m.role == "router" for m in choice.replace)
     if port is None or not coming:
         return {}
     holders = {}
@@ -112,18 +161,18 @@ def _seat_role(
     if not names:
         findings.error(
             "no-hosts",
-            f"roles.{role}.hosts: the pattern {request.group.roles[role].hosts!r} matches no host of the inventory.",
+            f"roles.{role}.hosts: the pattern {request.workload.roles[role].hosts!r} matches no host of the inventory.",
             "Name a group or host that exists; see ansible-inventory --graph.",
             [role],
         )
         return
-    port = request.group.roles["router"].port if role == "router" else None
+    port = request.workload.roles["router"].port if role == "router" else None
     if port is not None:
         # One of several hosts will do: rather one on which the port is free.
         names = [n for n in names if not holders.get(n)] or names
     placer = Placer({n: rooms[n] for n in names if n in rooms}, list(names))
     for number, index in enumerate(wanted):
-        name = member_id(request.group.name, role, index)
+        name = member_id(request.name, role, index)
         seat = placer.seat(name, template.bands, template.gpus, port)
         if seat is None:
             serving = number > 0 or any(m.role == role for m in choice.keep)
@@ -159,14 +208,14 @@ def _no_room(
         _too_narrow(role, message, demand * -(-(wanted - fit) // len(here)), here, short, findings)
     elif not any(f.code == "host-unreachable" for f in findings.errors):
         # What is left of a group goes on serving without what a lost host had.
-        goes_on = bool(request.gone) and request.action == "deploy" and serving
+        goes_on = bool(request.reality.gone) and request.action == "deploy" and serving
         say = findings.warning if goes_on else findings.error
         say(
             "does-not-fit",
             message,
             "Add hosts to the pattern, free GPUs (status shows who holds them), or ask for fewer replicas"
             + (
-                f": inferops.pd.scale -e pd_group={request.group.name} -e pd_{role}=N."
+                f": inferops.pd.scale -e pd_group={request.name} -e pd_{role}=N."
                 if request.action != "restart"
                 else "."
             ),
@@ -206,10 +255,4 @@ def _too_narrow(
 
 def _check_router_port(seat: Seat, port: int, holders: t.Mapping[str, str], findings: Findings) -> None:
     if holders.get(seat.host):
-        findings.error(
-            "port-taken",
-            f"roles.router.port: {port} on {seat.host} is taken by {holders[seat.host]}.",
-            "Choose another port, or end what holds it.",
-            ["router"],
-            seat.host,
-        )
+        _say_taken("roles.router.port", port, seat.host, holders[seat.host], ["router"], findings)

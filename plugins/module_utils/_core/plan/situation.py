@@ -10,9 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from ..facts.observed import Damage, Host, Member
 from ..facts.record import Record, newest
-from ..facts.tombstone import Tombstone
+from ..facts.tombstone import Place, Tombstone
+from ..spec.cache_service import CacheService
 from ..spec.spec import Group
+from ..template.cache_template import CacheTemplate
 from ..template.template import GroupTemplate
+from .value import Plan
 
 Action = t.Literal["deploy", "scale", "restart"]
 
@@ -38,11 +41,11 @@ class Reach:
             return _ABSENT
         return _LEFT_OUT if self.asked is not None and host not in self.asked else _SILENT
 
-    def told(self, unknown: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    def told(self, unknown: t.Iterable[Place]) -> str:
         """The hosts that nothing is known of, why, and what they may run by the record."""
         hold: dict[str, list[str]] = {}
         for member in unknown:
-            hold.setdefault(str(member["host"]), []).append(str(member["id"]))
+            hold.setdefault(member.host, []).append(member.id)
         return self.of_hosts(hold)
 
     def of_hosts(self, hold: t.Mapping[str, t.Sequence[str]]) -> str:
@@ -83,33 +86,64 @@ class Run:
     by: str = ""
 
 
-@dataclass
-class Request:
-    """Everything a plan is made from. `patterns` are the host names of each role's pattern, resolved without --limit; `silent` are hosts
-    of the group that gave no facts; `lost` those that the user states are fenced, `away` those that the inventory says are out of service;
-    `fence` is what makes sure that they are off, "" for nothing; `forget` are hosts whose tombstone ends; `counts` what `scale` asks
-    for."""
+@dataclass(frozen=True)
+class Reality:
+    """What a plan of whatever workload and action is made from beside its spec. `silent` are hosts of the workload that gave no facts;
+    `lost` those that the user states are fenced, `away` those that the inventory says are out of service; `fence` is what makes sure that
+    they are off, "" for nothing; `forget` are hosts whose tombstone ends. `users` are the groups that name a cache service; `reserved`
+    plans made earlier in the same run, whose places are taken."""
 
-    group: Group
-    template: GroupTemplate
     hosts: t.Mapping[str, Host]
-    patterns: t.Mapping[str, t.Sequence[str]]
-    action: Action
     run: Run
     silent: t.Collection[str] = ()
     lost: t.Collection[str] = ()
     away: t.Collection[str] = ()
     fence: str = ""
     forget: t.Collection[str] = ()
-    counts: t.Mapping[str, int] = field(default_factory=dict)
-    allow_scale_down: bool = False
-    reserved: t.Sequence[t.Mapping[str, t.Any]] = ()
     reach: Reach = EVERYWHERE
+    users: t.Sequence[str] = ()
+    reserved: t.Sequence[Plan] = ()
 
     @property
     def gone(self) -> set[str]:
         """Hosts of which nothing is waited for: what they had is a matter of tombstones."""
         return {*self.lost, *self.away}
+
+
+Workload = t.TypeVar("Workload", bound=t.Union[Group, CacheService])
+Template = t.TypeVar("Template", bound=t.Union[GroupTemplate, CacheTemplate])
+
+
+@dataclass(frozen=True)
+class Asked(t.Generic[Workload, Template]):
+    """What is asked for: a workload on the hosts of its roles' patterns (by role, resolved without --limit). `counts` is what `scale` asks
+    for."""
+
+    workload: Workload
+    template: Template
+    patterns: t.Mapping[str, t.Sequence[str]]
+    action: Action
+    reality: Reality
+    counts: t.Mapping[str, int] = field(default_factory=dict)
+    allow_scale_down: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.workload.name
+
+    @property
+    def group(self) -> Workload:
+        return self.workload
+
+    @property
+    def hosts(self) -> t.Mapping[str, Host]:
+        return self.reality.hosts
+
+
+# A group's, and a cache service's.
+Request = Asked[Group, GroupTemplate]
+ServiceRequest = Asked[CacheService, CacheTemplate]
+AnyRequest = t.Union[Request, ServiceRequest]
 
 
 @dataclass(frozen=True)
@@ -120,14 +154,14 @@ class Stray:
     why: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Situation:
-    """What there is of the group: the members that count, those that nobody can ask, strays, and the record that holds."""
+    """What there is of the workload: the members that count, those that nobody can ask, strays, and the record that holds."""
 
     record: dict[str, t.Any]
     noted: Record | None
     members: list[Member]
-    unknown: list[dict[str, t.Any]]
+    unknown: list[Place]
     generation: int
     formation: str | None
     strays: list[Stray] = field(default_factory=list)
@@ -185,7 +219,7 @@ class Situation:
 
     @property
     def unknown_urls(self) -> set[str]:
-        return {str(m["url"]) for m in self.unknown if m.get("url")}
+        return {place.url for place in self.unknown if place.url}
 
     @property
     def tombstones(self) -> tuple[Tombstone, ...]:
@@ -264,16 +298,14 @@ def _one_of_each(members: list[Member]) -> tuple[list[Member], list[Member]]:
     return list(first.values()), [m for m in members if first[m.id] is not m]
 
 
-def _unnamed(
-    unreadable: t.Collection[tuple[str, t.Any]], unknown: t.Sequence[t.Mapping[str, t.Any]]
-) -> list[dict[str, t.Any]]:
+def _unnamed(unreadable: t.Collection[tuple[str, str]], unknown: t.Sequence[Place]) -> list[Place]:
     """Members whose label cannot be read and that the record does not name: what they are of, nobody knows."""
-    told = {(m["host"], m["id"]) for m in unknown}
+    told = {(place.host, place.id) for place in unknown}
     found = []
     for host, member in sorted(set(unreadable) - told):
-        _group, role, index = str(member).rsplit("-", 2) if str(member).count("-") > 1 else ("", "", "")
+        _group, role, index = member.rsplit("-", 2) if member.count("-") > 1 else ("", "", "")
         number = int(index) if index.isdigit() else 0
-        found.append({"id": member, "role": role, "index": number, "host": host, "url": None})
+        found.append(Place(member, role, number, host, "", None, None, {}, ()))
     return found
 
 
@@ -284,13 +316,11 @@ def _unknown(
     silent: t.Collection[str],
     gone: t.Collection[str],
     unreadable: t.Collection[tuple[str, str]],
-) -> list[dict[str, t.Any]]:
+) -> list[Place]:
     """The members of the record that nobody can ask: their host gave no facts, or their label could not be read."""
-    raw = noted.plain.get("members", ()) if noted else ()
-    places = noted.members if noted else ()
     return [
-        dict(entry)
-        for entry, place in zip(raw, places)
+        place
+        for place in (noted.members if noted else ())
         if (place.host, place.id) in unreadable
         or (
             (place.host, place.id) not in seen
@@ -300,17 +330,37 @@ def _unknown(
     ]
 
 
-@dataclass
-class Choice:
-    """Who stays, who leaves (with why) and who comes, per member; the counts that were meant; whether the spec waits for a restart."""
+@dataclass(frozen=True)
+class Coming:
+    """A member that comes, and why. `host` is where, when that is no matter of free places: an instance that each host has."""
 
-    keep: list[Member] = field(default_factory=list)
-    leave: list[tuple[Member, str]] = field(default_factory=list)
-    replace: list[Member] = field(default_factory=list)
-    create: list[tuple[str, int, str]] = field(default_factory=list)
-    # Members that run and are replaced all the same, with why (mode: refresh_with_prefill).
-    refresh: dict[str, str] = field(default_factory=dict)
-    desired: dict[str, int] = field(default_factory=dict)
+    role: str
+    index: int
+    why: str
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Who stays, who leaves (with why), who is replaced at its place, and who comes; the counts that were meant; whether the spec waits for
+    a restart."""
+
+    keep: tuple[Member, ...] = ()
+    leave: tuple[tuple[Member, str], ...] = ()
+    replace: tuple[Member, ...] = ()
+    create: tuple[Coming, ...] = ()
+    # Of those that are replaced: members that run and would not be but for others (mode: refresh_with_prefill), with why.
+    refresh: t.Mapping[str, str] = field(default_factory=dict)
+    # Why each of the others is replaced, where that is not that it is down.
+    whys: t.Mapping[str, str] = field(default_factory=dict)
+    desired: t.Mapping[str, int] = field(default_factory=dict)
     pending: bool = False
-    # Of those that leave: members of the group's name that are none of the group.
-    strays: list[Member] = field(default_factory=list)
+    # Of those that leave: members of the workload's name that are none of it.
+    strays: tuple[Member, ...] = ()
+    # What runs on although the spec says another thing: of instances, which need nothing of each other.
+    outdated: tuple[str, ...] = ()
+
+    @property
+    def going(self) -> tuple[Member, ...]:
+        """All that stop: those that leave, and those that are replaced."""
+        return (*(m for m, _why in self.leave), *self.replace)

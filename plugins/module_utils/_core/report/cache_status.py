@@ -57,7 +57,7 @@ def of_service(
         else []
     )
     if situation.unknown:
-        ids = ", ".join(m["id"] for m in situation.unknown)
+        ids = ", ".join(place.id for place in situation.unknown)
         marks.append({"mark": "members_unknown", "why": f"no answer from the host of {ids}"})
     return {
         "name": name,
@@ -78,8 +78,8 @@ def of_service(
         "in_inventory": service is not None,
         "instances": [_instance(m) for m in sorted(situation.members, key=lambda m: m.index)]
         + [
-            {"id": m["id"], "host": m["host"], "state": "unknown", "ready": False, "why": "its host did not answer"}
-            for m in situation.unknown
+            {"id": place.id, "host": place.host, "state": "unknown", "ready": False, "why": "its host did not answer"}
+            for place in situation.unknown
         ],
     }
 

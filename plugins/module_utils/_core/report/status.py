@@ -10,7 +10,8 @@ import typing as t
 
 from ..base.finding import Finding
 from ..facts.observed import Host, Member
-from ..plan import diff, peer_snapshot, reality, record
+from ..facts.tombstone import Place
+from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
 from ..plan.situation import EVERYWHERE, Reach, Situation
 from ..spec.spec import ENGINE_ROLES, ROLES, Group
@@ -41,7 +42,7 @@ def of_group(
     pending = template is not None and any(m.revision != template.revision for m in situation.members if m.alive)
     lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
     recipe_changed = bool(pending and group and record.same_spec(noted, group))
-    moved = [one.line() for one in reality.changed(situation.members, hosts)]
+    moved = [one.line() for one in drift.changed(situation.members, hosts)]
     pending = pending or bool(moved)
     lines += moved
     state, message = _state(roles, situation, registered, readiness)
@@ -67,7 +68,8 @@ def of_group(
         "marks": marks.of_group(group, template, situation, hosts, roles, state, findings, reach),
         "router": _router(situation),
         "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
-        "members": [_member(m) for m in _ordered(situation.members)] + [_unknown(m, reach) for m in situation.unknown],
+        "members": [_member(m) for m in _ordered(situation.members)]
+        + [_unknown(place, reach) for place in situation.unknown],
         "strays": [{**_member(s.member), "state": "stray", "ready": False, "why": s.why} for s in situation.strays],
         "tombstones": [grave.to_plain() for grave in situation.tombstones],
         "in_inventory": group is not None,
@@ -75,10 +77,10 @@ def of_group(
     }
 
 
-def _unknown(member: t.Mapping[str, t.Any], reach: Reach) -> dict[str, t.Any]:
+def _unknown(place: Place, reach: Reach) -> dict[str, t.Any]:
     """A member that only the record knows of at the moment."""
-    known = {key: member[key] for key in ("id", "role", "host")}
-    return {**known, "state": "unknown", "ready": False, "why": f"its host {reach.why(member['host'])}"}
+    known = {"id": place.id, "role": place.role, "host": place.host}
+    return {**known, "state": "unknown", "ready": False, "why": f"its host {reach.why(place.host)}"}
 
 
 def _ordered(members: t.Iterable[Member]) -> list[Member]:
@@ -93,7 +95,7 @@ def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
         "running": sum(1 for m in members if m.alive),
         "down": sum(1 for m in members if not m.alive),
         "draining": sum(1 for m in members if m.draining),
-        "unknown": sum(1 for m in situation.unknown if m["role"] == role),
+        "unknown": sum(1 for place in situation.unknown if place.role == role),
     }
 
 

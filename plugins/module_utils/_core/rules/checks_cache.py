@@ -23,6 +23,7 @@ from ..template.kv_cache_template import TOGGLE
 from ..template.kv_cache_use import Use
 from ..template.kv_compose import MULTI
 from ..template.template import GroupTemplate
+from ..work.member import Member
 from .pairing_side import SECRET, Side, children_of
 
 # Where the engine's hash of a block depends on it, two processes find each other's blocks only with one value of it.
@@ -320,24 +321,24 @@ def _check_capacity(side: Side, use: Use, findings: Findings) -> None:
 # -- the members of a plan -------------------------------------------------------------------------------------------------------------
 
 
-def check_members(members: t.Sequence[t.Mapping[str, t.Any]], template: GroupTemplate, findings: Findings) -> None:
+def check_members(members: t.Sequence[Member], template: GroupTemplate, findings: Findings) -> None:
     """Names that must be unique among the members of a host: an IPC name that two share answers one for the other."""
     unique = {key for use in template.uses.values() for key in use.provider.unique_per_host}
     connector = template.mode.connector
-    seen: dict[tuple[str, str, str], list[t.Mapping[str, t.Any]]] = {}
+    seen: dict[tuple[str, str, str], list[Member]] = {}
     for member in members if unique and connector else ():
-        for part in member.get("parts") or ():
-            value = Arguments(part.get("argv") or ()).value([connector.flag]) if connector else None
+        for part in member.parts:
+            value = Arguments(part.argv).value([connector.flag]) if connector else None
             for key, number in _named(value, unique):
-                seen.setdefault((str(part.get("host")), key, number), []).append(member)
+                seen.setdefault((part.host, key, number), []).append(member)
     for (host, key, number), holders in seen.items():
         if len(holders) > 1:
             findings.error(
                 "kv-cache-name-taken",
-                f"{host}: {', '.join(str(m['id']) for m in holders)} have {key} {number} in common: it names an IPC socket in /tmp,"
+                f"{host}: {', '.join(m.id for m in holders)} have {key} {number} in common: it names an IPC socket in /tmp,"
                 " and one would answer for the other.",
                 f"Leave {key} out for the recipe's, or write ${{port}} there, which is each member's own.",
-                sorted({str(m["role"]) for m in holders}),
+                sorted({m.role for m in holders}),
                 host,
             )
 

@@ -14,6 +14,7 @@ from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
+from ..work.member import Member, Part
 from .checks_engine import fraction_of
 
 # What narrows a process down to some cards.
@@ -73,7 +74,7 @@ def _check_vendor(group: Group, mode: Mode, known: Known, findings: Findings) ->
 
 
 def check_members(
-    members: t.Sequence[t.Mapping[str, t.Any]],
+    members: t.Sequence[Member],
     hosts: t.Mapping[str, Host],
     engines: t.Mapping[str, Engine],
     findings: Findings,
@@ -81,8 +82,8 @@ def check_members(
     """What a plan gives its members: cards of one model, and no more of a card than there is. `engines` are those of the roles."""
     models: dict[str, set[str]] = {}
     for member in members:
-        for part in member.get("parts") or ():
-            host, mine = str(part.get("host")), {str(g) for g in part.get("gpus") or ()}
+        for part in member.parts:
+            host, mine = part.host, set(part.gpus)
             for gpu in hosts[host].gpus if mine and host in hosts else ():
                 if str(gpu.get("id")) in mine and gpu.get("model"):
                     models.setdefault(str(gpu["model"]), set()).add(host)
@@ -97,20 +98,18 @@ def check_members(
     memory_fractions(members, engines, findings)
 
 
-def memory_fractions(
-    members: t.Iterable[t.Mapping[str, t.Any]], engines: t.Mapping[str, Engine], findings: Findings
-) -> None:
+def memory_fractions(members: t.Iterable[Member], engines: t.Mapping[str, Engine], findings: Findings) -> None:
     """Members that share a card: the shares of it that they take must not sum to more than all of it."""
     shares: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for member in members:
-        engine = engines.get(str(member.get("role")))
+        engine = engines.get(member.role)
         if engine is None:
             continue
-        for part in member.get("parts") or ():
-            argv = Arguments(part.get("argv") or ())
+        for part in member.parts:
+            argv = Arguments(part.argv)
             share = fraction_of(argv.value(engine.names("memory_fraction"))) or engine.memory_fraction
             for card in _cards(part) if share else ():
-                shares.setdefault((str(part.get("host")), card), []).append((str(member.get("id")), share or 0))
+                shares.setdefault((part.host, card), []).append((member.id, share or 0))
     told: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (host, card), taken in shares.items():
         if len(taken) > 1 and sum(share for _id, share in taken) > 1 + 1e-9:
@@ -126,9 +125,9 @@ def memory_fractions(
         )
 
 
-def _cards(part: t.Mapping[str, t.Any]) -> list[str]:
+def _cards(part: Part) -> list[str]:
     """The cards of a part: those that the plan gave it, else those that its environment narrows it down to."""
-    given = [str(g) for g in part.get("gpus") or ()]
-    env = part.get("env") or {}
-    visible = next((env[name] for name in VISIBLE if env.get(name)), "")
-    return given or [card.strip() for card in str(visible).split(",") if card.strip() and card.strip() != "-1"]
+    visible = next((part.env[name] for name in VISIBLE if part.env.get(name)), "")
+    return list(part.gpus) or [
+        card.strip() for card in str(visible).split(",") if card.strip() and card.strip() != "-1"
+    ]

@@ -7,13 +7,14 @@ that run. Where a host has changed under an unchanged spec the group is pending:
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
+from ..base.plain import Plain
 from ..facts.observed import Host, Member
 from ..spec.spec import ENGINE_ROLES
 from .member import identity, identity_of_source, member_id
-from .placement import Seat
+from .placement import Seats
 from .situation import Choice, Request
 
 # How a person is told of each fact.
@@ -42,7 +43,7 @@ class Moved:
         return f"{_CALLED[self.fact]} on {self.host}: {self.was[:_SHOWN]} -> {self.now[:_SHOWN]}"
 
 
-def moved(theirs: t.Sequence[t.Mapping[str, t.Any]], mine: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
+def moved(theirs: t.Sequence[Plain], mine: Plain) -> list[tuple[str, str, str]]:
     """(fact, what the others have, what this one would have) where an identity fits none of the others'. What is not known of either
     side is no difference. An image is the same by its digest or by its id: one that was loaded from a file has no digest."""
     found = []
@@ -72,23 +73,23 @@ def files(member: Member, host: Host) -> list[tuple[str, str, str]]:
     ]
 
 
-def _comparable(fact: str, one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
+def _comparable(fact: str, one: Plain, other: Plain) -> bool:
     """Of an image without a digest only the id can be compared, and one that is not on its host yet has none."""
     by_id = any(r.get("image_id") and r.get("image_id") == r.get("engine") for r in (one, other))
     return fact != "engine" or not by_id or bool(one.get("image_id") and other.get("image_id"))
 
 
-def _same(fact: str, one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
+def _same(fact: str, one: Plain, other: Plain) -> bool:
     same_image = fact == "engine" and bool(one.get("image_id")) and one.get("image_id") == other.get("image_id")
     return same_image or str(one[fact]) == str(other[fact])
 
 
-def running(members: t.Iterable[Member]) -> list[dict[str, t.Any]]:
+def running(members: t.Iterable[Member]) -> list[Plain]:
     """What the engines that run really are, by their labels."""
     return [identity_of_label(m.label) for m in members if m.role in ENGINE_ROLES and m.alive]
 
 
-def identity_of_label(label: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def identity_of_label(label: Plain) -> Plain:
     """What a member was started as. A container's label says which image it really got, which the plan may not have known."""
     known = dict(label.get("identity") or {})
     image = label.get("image")
@@ -130,11 +131,13 @@ def changed(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Mo
     return list(every.values())
 
 
-def leave_out(request: Request, choice: Choice, seats: dict[str, Seat], findings: Findings) -> list[Moved]:
-    """Take what would be of another reality out of `choice` and `seats`, say so, and return what moved. A restart stops all there is, and
-    forms on what the hosts have now."""
+def leave_out(
+    request: Request, choice: Choice, seats: Seats, findings: Findings
+) -> tuple[Choice, Seats, tuple[Moved, ...]]:
+    """`choice` and `seats` without what would be of another reality, which is said, and what moved. What a member would be is a fact of the
+    host that it was seated on. A restart stops all there is, and forms on what the hosts have now."""
     if request.action == "restart":
-        return []
+        return choice, seats, ()
     refreshed = [m for m in choice.replace if m.id in choice.refresh]
     alive = [*choice.keep, *refreshed]
     found = changed_under(alive, request.hosts)
@@ -145,52 +148,51 @@ def leave_out(request: Request, choice: Choice, seats: dict[str, Seat], findings
             if member.role == "prefill" and member.id in seats:
                 cause = next(m for name, m in out.items() if name in choice.refresh)
                 out.setdefault(member.id, Moved(cause.fact, cause.host, cause.was, cause.now, member.id))
-    growth = {member_id(request.group.name, role, index) for role, index, _why in choice.create}
-    _take_out(request, choice, seats, set(out), refreshed)
+    growth = {member_id(request.name, one.role, one.index) for one in choice.create}
     for one in [*out.values(), *(m for m in found if (m.fact, m.host) not in {(o.fact, o.host) for o in out.values()})]:
         refused = request.action == "scale" and one.member in growth
         _say(request, one, one.member in out, findings.error if refused else findings.warning)
-    return list({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
+    every = tuple({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
+    return (*_without(request, choice, seats, set(out), refreshed), every)
 
 
-def _coming(
-    request: Request, choice: Choice, seats: t.Mapping[str, Seat], theirs: list[dict[str, t.Any]]
-) -> list[Moved]:
+def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain]) -> list[Moved]:
     """What each member that comes would have, where that fits none of those that run."""
     found = []
     names = [(m.id, m.role) for m in choice.replace]
-    names += [(member_id(request.group.name, role, index), role) for role, index, _why in choice.create]
+    names += [(member_id(request.name, one.role, one.index), one.role) for one in choice.create]
     for name, role in names:
         if role not in ENGINE_ROLES or name not in seats:
             continue
         host, template = request.hosts[seats[name].host], request.template.roles[role]
-        mine = identity(host, request.group.model, template.executable, template.image)
+        mine = identity(host, request.workload.model, template.executable, template.image)
         was_here = next((m for m in choice.replace if m.id == name and m.host == host.name), None)
         other = moved(theirs, mine) or (files(was_here, host) if was_here and theirs else [])
         found += [Moved(fact, host.name, was, now, name) for fact, was, now in other]
     return found
 
 
-def _take_out(
-    request: Request, choice: Choice, seats: dict[str, Seat], out: set[str], refreshed: t.Sequence[Member]
-) -> None:
+def _without(
+    request: Request, choice: Choice, seats: Seats, out: set[str], refreshed: t.Sequence[Member]
+) -> tuple[Choice, Seats]:
+    """Who would be replaced only for a prefill that does not come back stays as it is."""
     if not out:
-        return
-    for name in out:
-        seats.pop(name, None)
+        return choice, seats
     back = any(m.role == "prefill" and m.id not in out for m in choice.replace)
-    for member in refreshed:
-        if member.id in out or not back:
-            choice.keep.append(member)
-            choice.refresh.pop(member.id, None)
-            seats.pop(member.id, None)
-    kept = {m.id for m in choice.keep}
-    choice.replace = [m for m in choice.replace if m.id not in out and m.id not in kept]
-    choice.create = [c for c in choice.create if member_id(request.group.name, c[0], c[1]) not in out]
+    stay = [m for m in refreshed if m.id in out or not back]
+    gone = {*out, *(m.id for m in stay)}
+    left = replace(
+        choice,
+        keep=(*choice.keep, *stay),
+        replace=tuple(m for m in choice.replace if m.id not in gone),
+        create=tuple(one for one in choice.create if member_id(request.name, one.role, one.index) not in out),
+        refresh={name: why for name, why in choice.refresh.items() if name not in {m.id for m in stay}},
+    )
+    return left, {name: seat for name, seat in seats.items() if name not in gone}
 
 
 def _say(request: Request, one: Moved, left_out: bool, say: t.Callable[..., None]) -> None:
-    restart = f"ansible-playbook inferops.pd.restart -e pd_group={request.group.name}"
+    restart = f"ansible-playbook inferops.pd.restart -e pd_group={request.name}"
     called = _CALLED[one.fact]
     if not left_out:
         say(

@@ -1,95 +1,56 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The choice: who of a group stays, who leaves and why, who comes, and whether the spec waits for a restart."""
+"""The choice of a group's members: who stays, who leaves and why, who comes, and whether the spec waits for a restart."""
 
 from __future__ import annotations
 
-import typing as t
+from dataclasses import dataclass, field
 
 from ..base.finding import Findings
+from ..facts.observed import Member
 from ..spec.spec import ENGINE_ROLES
-from .situation import EVERYWHERE, Choice, Reach, Request, Situation
-from .victims import worst_first
+from .scale_down import worst_first
+from .situation import Choice, Coming, Request, Situation
 
 
-def check_reach(
-    action: str, situation: Situation, silent: t.Collection[str], findings: Findings, reach: Reach = EVERYWHERE
-) -> None:
-    """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced, and nothing may be formed where
-    nobody knows whether it is formed already."""
-    _check_damaged(action, situation, findings)
-    hold: dict[str, list[str]] = {host: [] for host in silent}
-    damaged = {(host, d.member) for host, d in situation.damaged}
-    for member in situation.unknown:
-        if (member["host"], member["id"]) not in damaged:
-            hold.setdefault(member["host"], []).append(member["id"])
-    if not hold:
-        return
-    told, way_out = reach.of_hosts(hold), reach.ways_out(hold)
-    fenced = "If it is fenced for good, say so: -e pd_lost_hosts=" + ",".join(sorted(hold))
-    if action in ("restart", "remove"):
-        refused = f"a {action} of a part of the group is refused, nothing was stopped."
-        findings.error("host-unreachable", f"{told}: {refused}", f"{way_out} {fenced}")
-    elif situation.noted is None:
-        findings.error(
-            "host-unreachable",
-            f"{told}, and no other host has a record of the group: whether it is formed already, there, nobody knows. Nothing is formed.",
-            f"{way_out} {fenced}; or pd_out_of_service: true in the inventory, for one that is away for a while.",
-        )
-    else:
-        kept = "nothing of the group is replaced or restarted."
-        findings.warning("host-unreachable", f"{told}: {kept}", f"{way_out} {fenced}")
+@dataclass
+class _Draft:
+    """A choice while it is made: the fields are those of a Choice."""
 
+    keep: list[Member] = field(default_factory=list)
+    leave: list[tuple[Member, str]] = field(default_factory=list)
+    replace: list[Member] = field(default_factory=list)
+    create: list[Coming] = field(default_factory=list)
+    refresh: dict[str, str] = field(default_factory=dict)
+    desired: dict[str, int] = field(default_factory=dict)
+    pending: bool = False
 
-def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findings) -> None:
-    """A host that answers is not lost: what runs there is seen, and is stopped as anything else."""
-    answering = sorted(set(lost) & set(hosts))
-    if answering:
-        findings.error(
-            "lost-host-answers",
-            f"pd_lost_hosts names {', '.join(answering)}, and {'it answers' if len(answering) == 1 else 'they answer'}: not lost.",
-            "Leave it out of pd_lost_hosts. To keep a host that answers from being used: pd_out_of_service: true in the inventory.",
-        )
-
-
-def _check_damaged(action: str, situation: Situation, findings: Findings) -> None:
-    """A file that cannot be read harms the member or the group that it is of, and is named. Beside a member of which nothing is known the
-    others are neither stopped nor formed anew."""
-    for host, damage in situation.damaged:
-        whole = damage.member is None
-        if whole and situation.noted is not None:
-            findings.warning(
-                "state-damaged",
-                f"{host}: {damage.path} is damaged ({damage.why}). The record of another host holds, and is written there again.",
-                "",
-                [],
-                host,
-            )
-            continue
-        say = findings.error if whole or action in ("restart", "remove") else findings.warning
-        say(
-            "state-damaged",
-            f"{host}: {damage.path} is damaged ({damage.why}): "
-            + ("what there is of the group is not known." if whole else f"whether {damage.member} runs is not known."),
-            "Restore the file, or stop what runs and delete it by hand; then run again.",
-            [],
-            host,
+    def made(self, situation: Situation) -> Choice:
+        return Choice(
+            keep=tuple(self.keep),
+            leave=tuple(self.leave),
+            replace=tuple(self.replace),
+            create=tuple(self.create),
+            refresh=self.refresh,
+            desired=self.desired,
+            pending=self.pending,
+            strays=tuple(s.member for s in situation.strays),
         )
 
 
 def decide(request: Request, situation: Situation, findings: Findings) -> Choice:
-    choice = Choice()
+    """Who of a group stays, leaves and comes."""
+    choice = _Draft()
     revision = request.template.revision
     alive = [m for m in situation.members if m.alive]
     choice.desired = _desired(request, situation, findings)
-    choice.strays = [s.member for s in situation.strays]
     choice.leave = [(s.member, f"it is a stray: {s.why}") for s in situation.strays]
     if request.action == "restart":
         choice.leave += [(m, "the whole group restarts") for m in situation.members]
-        choice.create = [(role, i, "restart") for role in ENGINE_ROLES for i in range(choice.desired[role])]
-        choice.create.append(("router", 0, "restart"))
-        return choice
+        choice.create = [Coming(role, i, "restart") for role in ENGINE_ROLES for i in range(choice.desired[role])]
+        choice.create.append(Coming("router", 0, "restart"))
+        return choice.made(situation)
     choice.leave += [(m, "a run before this one began to drain it") for m in situation.members if m.draining]
     choice.pending = any(m.revision != revision for m in alive) or (
         bool(situation.unknown) and situation.record.get("revision") not in (None, revision)
@@ -100,21 +61,21 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
     _decide_router(situation, choice, findings)
     _form_anew(situation, choice)
     _say_outside(request, choice, findings)
-    return choice
+    return choice.made(situation)
 
 
-def _form_anew(situation: Situation, choice: Choice) -> None:
+def _form_anew(situation: Situation, choice: _Draft) -> None:
     """Of a group of which nothing runs, all that is down goes before anything starts, as in a restart: what somebody starts by hand, or
     on a host that drops out of this run, would be of the last formation, at addresses of the next."""
     if choice.keep or situation.unknown:
         return
     again = {m.id: (m.role, m.index) for m in choice.replace}
     choice.leave += [(m, "it is down, and the group forms anew") for m in choice.replace]
-    choice.create += [(role, index, "the group forms anew") for role, index in again.values()]
+    choice.create += [Coming(role, index, "the group forms anew") for role, index in again.values()]
     choice.replace, choice.refresh = [], {}
 
 
-def _say_outside(request: Request, choice: Choice, findings: Findings) -> None:
+def _say_outside(request: Request, choice: _Draft, findings: Findings) -> None:
     """A member keeps its place, also where its role's pattern does not name its host any more: placement restarts nothing."""
     for member in choice.keep:
         names = request.patterns.get(member.role)
@@ -128,7 +89,7 @@ def _say_outside(request: Request, choice: Choice, findings: Findings) -> None:
             )
 
 
-def _refresh(request: Request, choice: Choice) -> None:
+def _refresh(request: Request, choice: _Draft) -> None:
     """A prefill that comes back leaves stale state with its peers in some engines: the mode says who is started anew with it. A router with
     its peers on its command line is replaced by router_step.py."""
     back = [m.id for m in choice.replace if m.role == "prefill"]
@@ -145,7 +106,7 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
     desired = {}
     last = situation.record.get("desired") or {}
     for role in ENGINE_ROLES:
-        inventory = request.group.roles[role].replicas
+        inventory = request.workload.roles[role].replicas
         if request.action == "scale":
             desired[role] = request.counts.get(role, last.get(role, inventory))
         elif request.allow_scale_down:
@@ -170,10 +131,10 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
     return desired
 
 
-def _decide_role(role: str, request: Request, situation: Situation, choice: Choice, findings: Findings) -> None:
+def _decide_role(role: str, request: Request, situation: Situation, choice: _Draft, findings: Findings) -> None:
     want = choice.desired[role]
     alive, dead = situation.of_role(role, alive=True), situation.of_role(role, alive=False)
-    unknown = [m for m in situation.unknown if m["role"] == role]
+    unknown = [place for place in situation.unknown if place.role == role]
     # Members that nobody can ask do not make a living one superfluous.
     surplus = max(0, len(alive) - want)
     leaving = {m.id for m, _why in choice.leave}
@@ -187,7 +148,7 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: Choi
         return
     if choice.pending or situation.unknown:
         reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
-        seen = {m.id for m in (*alive, *dead)} | {m["id"] for m in unknown}
+        seen = {m.id for m in (*alive, *dead)} | {place.id for place in unknown}
         gone = sorted(m["id"] for m in situation.record.get("members", ()) if m["role"] == role and m["id"] not in seen)
         told = [f"{m.id} is down ({m.live.get('why') or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
         for what in told:
@@ -200,12 +161,12 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: Choi
     replaced = dead[:missing]
     choice.replace += replaced
     choice.leave += [(m, "it is down and not wanted any more") for m in dead[missing:]]
-    taken = {m.index for m in situation.of_role(role)} | {m["index"] for m in unknown}
+    taken = {m.index for m in situation.of_role(role)} | {place.index for place in unknown}
     free = (i for i in range(want + len(taken) + 1) if i not in taken)
-    choice.create += [(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
+    choice.create += [Coming(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
 
 
-def _refuse_growth(role: str, more: int, action: str, choice: Choice, findings: Findings) -> None:
+def _refuse_growth(role: str, more: int, action: str, choice: _Draft, findings: Findings) -> None:
     """Who asks for the growth itself is refused; a deploy shows what is pending, and says what has to wait for it."""
     if not choice.pending:
         findings.warning(
@@ -225,12 +186,12 @@ def _refuse_growth(role: str, more: int, action: str, choice: Choice, findings: 
     )
 
 
-def _decide_router(situation: Situation, choice: Choice, findings: Findings) -> None:
+def _decide_router(situation: Situation, choice: _Draft, findings: Findings) -> None:
     routers = situation.of_role("router")
     alive = [m for m in routers if m.alive]
     choice.keep += alive[:1]
     choice.leave += [(m, "a group has one router") for m in alive[1:]]
-    if alive or any(m["role"] == "router" for m in situation.unknown):
+    if alive or any(place.role == "router" for place in situation.unknown):
         choice.leave += [(m, "it is down and another runs") for m in routers if not m.alive]
     elif choice.pending:
         for member in routers:
@@ -244,4 +205,4 @@ def _decide_router(situation: Situation, choice: Choice, findings: Findings) -> 
     elif routers:
         choice.replace.append(routers[0])
     else:
-        choice.create.append(("router", 0, "wanted by the spec"))
+        choice.create.append(Coming("router", 0, "wanted by the spec"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..facts.observed import Host
 from ..spec.cache_service import ROLE, CacheService
+from .value import Plan
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,7 @@ class Instance:
     running: bool = True
 
 
-def instances(
-    service: CacheService, hosts: t.Mapping[str, Host], planned: t.Sequence[t.Mapping[str, t.Any]] = ()
-) -> list[Instance]:
+def instances(service: CacheService, hosts: t.Mapping[str, Host], planned: t.Sequence[Plan] = ()) -> list[Instance]:
     """The instances of a service, in a stable order: as the hosts report them, and as `planned`, plans made earlier in this check run,
     would make them. The one of a service given by address counts as running."""
     if service.address:
@@ -40,15 +39,14 @@ def instances(
                 ports = member.label.get("ports") or {}
                 found[name] = Instance(service.name, name, address, int(member.label["port"]), ports, member.alive)
     for plan in planned:
-        if plan.get("group") != service.name:
+        if plan.group != service.name:
             continue
-        for name, part in (plan.get("hosts") or {}).items():
-            if part.get("absent") and not part.get("present"):
+        for name, mine in plan.hosts.items():
+            if mine.absent and not mine.present:
                 found.pop(name, None)
-        for member_ in plan.get("members") or ():
-            part = member_["parts"][0]
-            address = str(part["labels"].get("address") or "")
-            found[part["host"]] = Instance(service.name, part["host"], address, part["port"], part["ports"], True)
+        for part in (one.leader for one in plan.members):
+            address = str(part.labels.get("address") or "")
+            found[part.host] = Instance(service.name, part.host, address, part.port, part.ports, True)
     return [found[name] for name in sorted(found)]
 
 

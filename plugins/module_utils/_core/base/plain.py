@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values as JSON has them: how a frozen value becomes one at a border, and how the parts of one are read back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import typing as t
+
+from .errors import PdError
+
+# An object of JSON. Only what reads one knows what is in it: everything else has a value with fields.
+Plain = t.Mapping[str, t.Any]
+# The metadata of a field that is left out of what is told where it is None.
+IF_ANY: t.Final = {"if_any": True}
+
+
+@functools.cache
+def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
+    return tuple((f.name, bool(f.metadata.get("if_any"))) for f in dataclasses.fields(kind))
+
+
+def to_plain(value: t.Any) -> t.Any:
+    """A value of frozen dataclasses, mappings and sequences as JSON has it; nothing of it is shared with `value`."""
+    kind = type(value)
+    if kind is str or value is None or kind is int or kind is bool or kind is float:
+        return value
+    if kind is dict:
+        return {key: to_plain(one) for key, one in value.items()}
+    if kind is list or kind is tuple:
+        return [to_plain(one) for one in value]
+    if dataclasses.is_dataclass(kind):
+        told = ((name, getattr(value, name), optional) for name, optional in _fields(kind))
+        return {name: to_plain(one) for name, one, optional in told if not (optional and one is None)}
+    if isinstance(value, t.Mapping):
+        return {key: to_plain(one) for key, one in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(to_plain(one) for one in value)
+    return value
+
+
+def texts(raw: Plain, key: str) -> tuple[str, ...]:
+    """A list of texts that may be left out."""
+    return tuple(raw.get(key) or ())
+
+
+def every(raw: Plain, key: str) -> tuple[Plain, ...]:
+    """A list of objects that may be left out."""
+    return tuple(raw.get(key) or ())
+
+
+@contextlib.contextmanager
+def reading(what: str, way_out: str) -> t.Iterator[None]:
+    """Reads an argument that may be anything. Raises PdError with `way_out` for one that is not of the shape that it should have."""
+    try:
+        yield
+    except KeyError as exc:
+        raise PdError(f"{what} cannot be read: it has no {exc.args[0]!r}. {way_out}") from exc
+    except (TypeError, ValueError, AttributeError) as exc:
+        raise PdError(f"{what} cannot be read: a value in it is of another kind than it should be. {way_out}") from exc

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A group's own steps of a plan: prefill and decode members of one formation, a router, and a proof."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..base.plain import Plain
+from ..recipes.engine import Engine
+from ..rules import checks_cache, checks_hardware
+from ..spec.spec import Group
+from ..template.template import GroupTemplate
+from ..work.member import Member
+from ..work.share import Upstream
+from . import diff, drift, formations, record
+from .drift import Moved
+from .group_choice import decide
+from .kind import Draft, Kind
+from .peer_snapshot import snapshot
+from .placement import Seats
+from .preconditions import check_hosts, check_pasted
+from .rendering import render_members
+from .router_step import router_step
+from .seating import seat_members
+from .situation import Choice
+from .value import Endpoint, Plan, Proof, RouterStep
+
+GroupDraft = Draft[Group, GroupTemplate]
+
+
+class Groups(Kind[Group, GroupTemplate]):
+    """The kind of workload that a group is."""
+
+    name, word, formations = "group", "group", True
+
+    def choose(self, draft: GroupDraft) -> Choice:
+        return decide(draft.asked, draft.situation, draft.findings)
+
+    def seat(self, draft: GroupDraft) -> tuple[Choice, Seats]:
+        return seat_members(draft.asked, draft.choice, draft.formation, draft.findings)
+
+    def drift(self, draft: GroupDraft) -> tuple[Choice, Seats, tuple[Moved, ...]]:
+        return drift.leave_out(draft.asked, draft.choice, draft.seats, draft.findings)
+
+    def check_hosts(self, draft: GroupDraft) -> None:
+        check_hosts(draft.asked, draft.seats, {m.host for m in draft.choice.keep}, draft.findings)
+
+    def render(self, draft: GroupDraft) -> tuple[Member, ...]:
+        asked, findings = draft.asked, draft.findings
+        members = render_members(asked, draft.choice, draft.seats, draft.formation, draft.situation.record, findings)
+        check_pasted(asked, [m for m in members if m.revision == asked.template.revision], findings)
+        checks_hardware.check_members(members, asked.hosts, asked.template.engines, findings)
+        checks_cache.check_members(members, asked.template, findings)
+        return members
+
+    def router(self, draft: GroupDraft) -> RouterStep:
+        step = router_step(draft.asked, draft.situation, draft.choice, draft.members, draft.findings)
+        fresh = step.step == "replace" or not any(m.role == "router" for m in draft.choice.keep)
+        if step.member is None or not fresh:
+            return step
+        peers = snapshot(step.peers, step.starts)
+        noted = step.member.with_parts(lambda part: replace(part, labels={**part.labels, "peers": peers}))
+        return replace(step, member=noted)
+
+    def fields(self, draft: GroupDraft) -> Plain:
+        asked, choice, router = draft.asked, draft.choice, draft.router
+        group, template, noted = asked.workload, asked.template, draft.situation.record
+        told = {
+            "mode": template.mode.name,
+            "runtime": group.runtime,
+            "pending": choice.pending or bool(draft.moved),
+            "moved": tuple(one.line() for one in draft.moved),
+            "desired": choice.desired,
+            "readiness": group.readiness,
+            "endpoint": Endpoint(group.external_url or (router.member.url if router.member else None), router.model),
+            "proof": _proof(template),
+            "kv_cache": template.cache_block,
+            "upstream": _upstream(choice, template.engines),
+        }
+        if choice.pending:
+            # Nothing comes, and what goes, waits or is proved is as it was started.
+            told |= {key: noted[key] for key in ("mode", "runtime") if noted.get(key)}
+            told |= {"proof": Proof.from_plain(noted["proof"])} if noted.get("proof") else {}
+        return told
+
+    def record(self, draft: GroupDraft, plan: Plan) -> Plain:
+        asked, choice, situation = draft.asked, draft.choice, draft.situation
+        formations.assert_one(plan, choice, {m.id for m in situation.adopt})
+        machines = {host: asked.hosts[host].machine.id for member in plan.members for host in member.hosts}
+        identity = formations.to_record(draft.formation, situation, machines, asked.reality.run)
+        left = {(m.host, m.id) for m, _why in choice.leave}
+        still_there = {(m.host, m.id) for m in situation.members} - left
+        return record.of_group(plan, asked.workload, asked.template, situation.record, identity, still_there)
+
+    def say(self, draft: GroupDraft, plan: Plan) -> Plan:
+        asked, noted = draft.asked, draft.situation.record
+        if not draft.choice.pending:
+            return plan
+        lines = diff.of_templates(noted.get("templates") or {}, asked.template.masked())
+        recipe_only = record.same_spec(noted, asked.workload)
+        draft.findings.warning(
+            "pending-configuration",
+            "the spec differs from what the members run"
+            + (" (the spec is the same; the recipe has changed with the collection)" if recipe_only else "")
+            + ": nothing is restarted. "
+            + "; ".join(line.strip() for line in lines[:6])
+            + (f"; and {len(lines) - 6} more lines" if len(lines) > 6 else "")
+            + ".",
+            f"Apply it to the whole group: ansible-playbook {diff.applied_by(plan)}. Undo the edit to clear it.",
+        )
+        return plan
+
+
+def _upstream(choice: Choice, engines: t.Mapping[str, Engine]) -> tuple[Upstream, ...]:
+    """The prefills that may still hand requests to a decode which leaves: their running requests are waited for, too."""
+    engine = engines.get("prefill")
+    if engine is None or not any(m.role == "decode" for m, _why in choice.leave):
+        return ()
+    return tuple(
+        Upstream(m.id, m.label.get("url"), engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
+        for m in choice.keep
+        if m.role == "prefill" and m.ready and m.label.get("url")
+    )
+
+
+def _proof(template: GroupTemplate) -> Proof:
+    prefill, decode = template.roles["prefill"], template.roles["decode"]
+    exact = prefill.sizes.tensor == decode.sizes.tensor and any("float32" in a or a == "float" for a in prefill.argv)
+    return Proof(template.mode.handoff, template.mode.counters, exact)

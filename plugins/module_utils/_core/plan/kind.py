@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A kind of workload: what a group and a cache service do in their own way, step by step of the one plan."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..base.finding import Findings
+from ..base.plain import Plain
+from ..work.member import Member
+from .drift import Moved
+from .formations import Formation
+from .placement import Seats
+from .situation import Asked, Choice, Situation, Template, Workload
+from .value import Plan, RouterStep
+
+
+@dataclass(frozen=True)
+class Draft(t.Generic[Workload, Template]):
+    """What is known of a plan so far: each step adds to it, and changes nothing. What is in the way goes to `findings`."""
+
+    asked: Asked[Workload, Template]
+    situation: Situation
+    findings: Findings
+    choice: Choice = field(default_factory=Choice)
+    formation: Formation = field(default_factory=Formation)
+    seats: Seats = field(default_factory=dict)
+    moved: tuple[Moved, ...] = ()
+    members: tuple[Member, ...] = ()
+    router: RouterStep = field(default_factory=RouterStep)
+
+
+class Kind(t.Generic[Workload, Template]):
+    """The steps of a plan that differ, in their order. `word` is what a workload of the kind is called; `formations` whether its members
+    belong together: then they are of one formation, and what of it is out of reach holds up the rest."""
+
+    name: t.ClassVar[str]
+    word: t.ClassVar[str]
+    formations: t.ClassVar[bool]
+
+    def choose(self, draft: Draft[Workload, Template]) -> Choice:
+        """Who stays, leaves and comes."""
+        raise NotImplementedError
+
+    def seat(self, draft: Draft[Workload, Template]) -> tuple[Choice, Seats]:
+        """Where those that come are, by member id; and the choice, where one cannot stay where it was."""
+        raise NotImplementedError
+
+    def drift(self, draft: Draft[Workload, Template]) -> tuple[Choice, Seats, tuple[Moved, ...]]:
+        """The same without what would be another engine or model than its peers. Where members are no peers, nothing is."""
+        return draft.choice, draft.seats, ()
+
+    def check_hosts(self, draft: Draft[Workload, Template]) -> None:
+        """What each host that gets a member must have, before anything starts."""
+        raise NotImplementedError
+
+    def render(self, draft: Draft[Workload, Template]) -> tuple[Member, ...]:
+        """Every member that there is afterwards."""
+        raise NotImplementedError
+
+    def router(self, draft: Draft[Workload, Template]) -> RouterStep:
+        """What the router does."""
+        raise NotImplementedError
+
+    def fields(self, draft: Draft[Workload, Template]) -> Plain:
+        """The plan as far as only the kind knows it: runtime, mode, what is proved, what clients are told."""
+        raise NotImplementedError
+
+    def record(self, draft: Draft[Workload, Template], plan: Plan) -> Plain:
+        """What is kept."""
+        raise NotImplementedError
+
+    def say(self, draft: Draft[Workload, Template], plan: Plan) -> Plan:
+        """Tell of the plan as a whole, and return it with what follows from that."""
+        raise NotImplementedError

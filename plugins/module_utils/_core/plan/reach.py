@@ -1,0 +1,74 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What cannot be asked: hosts that are silent, lost or damaged, and what a plan may do all the same."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..base.finding import Findings
+from .situation import Reality, Situation
+
+
+def check_reach(action: str, situation: Situation, reality: Reality, findings: Findings) -> None:
+    """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced, and nothing may be formed where
+    nobody knows whether it is formed already."""
+    reach = reality.reach
+    hold: dict[str, list[str]] = {host: [] for host in reality.silent}
+    damaged = {(host, d.member) for host, d in situation.damaged}
+    for member in situation.unknown:
+        if (member.host, member.id) not in damaged:
+            hold.setdefault(member.host, []).append(member.id)
+    if not hold:
+        return
+    told, way_out = reach.of_hosts(hold), reach.ways_out(hold)
+    fenced = "If it is fenced for good, say so: -e pd_lost_hosts=" + ",".join(sorted(hold))
+    if action in ("restart", "remove"):
+        refused = f"a {action} of a part of the group is refused, nothing was stopped."
+        findings.error("host-unreachable", f"{told}: {refused}", f"{way_out} {fenced}")
+    elif situation.noted is None:
+        findings.error(
+            "host-unreachable",
+            f"{told}, and no other host has a record of the group: whether it is formed already, there, nobody knows. Nothing is formed.",
+            f"{way_out} {fenced}; or pd_out_of_service: true in the inventory, for one that is away for a while.",
+        )
+    else:
+        kept = "nothing of the group is replaced or restarted."
+        findings.warning("host-unreachable", f"{told}: {kept}", f"{way_out} {fenced}")
+
+
+def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findings) -> None:
+    """A host that answers is not lost: what runs there is seen, and is stopped as anything else."""
+    answering = sorted(set(lost) & set(hosts))
+    if answering:
+        findings.error(
+            "lost-host-answers",
+            f"pd_lost_hosts names {', '.join(answering)}, and {'it answers' if len(answering) == 1 else 'they answer'}: not lost.",
+            "Leave it out of pd_lost_hosts. To keep a host that answers from being used: pd_out_of_service: true in the inventory.",
+        )
+
+
+def check_damaged(action: str, situation: Situation, findings: Findings) -> None:
+    """A file that cannot be read harms the member or the group that it is of, and is named. Beside a member of which nothing is known the
+    others are neither stopped nor formed anew."""
+    for host, damage in situation.damaged:
+        whole = damage.member is None
+        if whole and situation.noted is not None:
+            findings.warning(
+                "state-damaged",
+                f"{host}: {damage.path} is damaged ({damage.why}). The record of another host holds, and is written there again.",
+                "",
+                [],
+                host,
+            )
+            continue
+        say = findings.error if whole or action in ("restart", "remove") else findings.warning
+        say(
+            "state-damaged",
+            f"{host}: {damage.path} is damaged ({damage.why}): "
+            + ("what there is of the group is not known." if whole else f"whether {damage.member} runs is not known."),
+            "Restore the file, or stop what runs and delete it by hand; then run again.",
+            [],
+            host,
+        )

@@ -1,0 +1,327 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan as a value: who there is after a run, what the router does, the steps in order, and each place's slice.
+
+It becomes an object of JSON at two borders alone: as an action's result or argument (`Plan`), and as a module's argument (`Share`)."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..base.plain import IF_ANY, Plain, every, reading, texts, to_plain
+from ..work.member import Bands, Member
+from ..work.share import Share, Slice, Upstream
+
+_WAY_OUT = "Give it the plan that group_plan returned, whole."
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a run does. `phase` is when: phases are barriers across hosts."""
+
+    phase: str
+    do: str
+    member: str | None
+    host: str | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An engine as the router knows it. `member` is its id, `ports` its bands."""
+
+    member: str
+    role: str
+    url: str | None
+    ports: Bands
+    address: str | None
+    port: int
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Peer:
+        return cls(
+            raw["member"], raw["role"], raw.get("url"), raw.get("ports") or {}, raw.get("address"), raw.get("port") or 0
+        )
+
+
+@dataclass(frozen=True)
+class Start:
+    """Which start of a member a router was told of: how often its process was started, which one it is, and since when. What an earlier
+    version noted has none of it."""
+
+    restarts: int | None = None
+    pid: int | None = None
+    started: float | None = None
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Start:
+        return cls(raw.get("restarts"), raw.get("pid"), raw.get("started"))
+
+
+@dataclass(frozen=True)
+class PeerArgv:
+    """The words of a router's command line that name one peer."""
+
+    member: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RouterStep:
+    """What a run does about the router. `step` is none, register, replace or operator, and `why`.
+
+    Under membership dynamic: `add` and `remove` are what its API is told, `spare` are URLs on hosts that do not answer, which stay; `clean`
+    says that it was seen, when the plan was made, to name nobody that is gone after it, `read` that what it has could be read at all.
+
+    Under membership restart, when it is replaced is data, and evaluated when it is known who is ready: `early` are the peers of one that is
+    replaced before anything stops or starts (None: it is not), `late` whether it is (also) replaced once the engines were waited for,
+    `hold` whether only if all that are wanted are ready; `peer_argv` is the end of its command line, peer by peer, and `starts` which start
+    of each it is told of.
+
+    Under membership manual `first` are the peers that an operator applies before this run."""
+
+    member: Member | None = None
+    peers: tuple[Peer, ...] = ()
+    policy: str | None = None
+    dialect: str | None = None
+    gives_up: str = ""
+    step: str = "none"
+    why: str = ""
+    model: str = ""
+    add: tuple[Peer, ...] = ()
+    remove: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
+    starts: t.Mapping[str, Start] = field(default_factory=dict)
+    early: tuple[str, ...] | None = None
+    late: bool = False
+    hold: bool = False
+    clean: bool = False
+    read: bool = True
+    peer_argv: tuple[PeerArgv, ...] = ()
+    first: tuple[Peer, ...] | None = None
+
+    @classmethod
+    def from_plain(cls, raw: Plain, whole: bool = True) -> RouterStep:
+        """`whole`: with what only its own host needs: the peers, and which start of each it is told of."""
+        member, early, first = raw.get("member"), raw.get("early"), raw.get("first")
+        if not whole:
+            raw = {key: value for key, value in raw.items() if key not in ("peers", "add", "starts", "peer_argv")}
+        return cls(
+            member=Member.from_plain(member) if member else None,
+            peers=tuple(Peer.from_plain(one) for one in every(raw, "peers")),
+            policy=raw.get("policy"),
+            dialect=raw.get("dialect"),
+            gives_up=raw.get("gives_up") or "",
+            step=raw.get("step") or "none",
+            why=raw.get("why") or "",
+            model=raw.get("model") or "",
+            add=tuple(Peer.from_plain(one) for one in every(raw, "add")),
+            remove=texts(raw, "remove"),
+            spare=texts(raw, "spare"),
+            starts={name: Start.from_plain(one) for name, one in (raw.get("starts") or {}).items()},
+            early=None if early is None else tuple(early),
+            late=bool(raw.get("late")),
+            hold=bool(raw.get("hold")),
+            clean=bool(raw.get("clean")),
+            read=bool(raw.get("read", True)),
+            peer_argv=tuple(PeerArgv(one["member"], texts(one, "argv")) for one in every(raw, "peer_argv")),
+            first=None if first is None else tuple(Peer.from_plain(one) for one in first),
+        )
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The one address that clients use, and the name that it serves."""
+
+    url: str | None = None
+    served_model_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the proof needs of the mode: how the two hops are sent, which counters say that the KV cache moved, and whether both answers
+    must be the same text."""
+
+    handoff: str | None = None
+    counters: Plain = field(default_factory=dict)
+    exact_text: bool = False
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Proof:
+        return cls(raw.get("handoff"), raw.get("counters") or {}, bool(raw.get("exact_text")))
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A host that is stated to be lost, for the fence command: its machine, its address, and what it had."""
+
+    host: str
+    machine: str | None
+    address: str | None
+    members: tuple[str, ...]
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Lost:
+        return cls(raw["host"], raw.get("machine"), raw.get("address"), texts(raw, "members"))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does with one workload. `group` is its name, `kind` what it is: group or cache. `hold` is for how many seconds at most
+    members of it drain and stop; `unknown` are ids of members that nobody can ask; `moved` is what has changed on hosts under an unchanged
+    spec. `record` is what is kept, `diff` what a person reads. Of a cache service alone: `cache`, its entry and who uses it, and
+    `clients_restart`, whether these must start anew after it."""
+
+    group: str
+    kind: str
+    action: str
+    run: str
+    mode: str | None
+    runtime: str | None
+    revision: str | None
+    formation: str | None
+    generation: int
+    pending: bool = False
+    changed: bool = False
+    readiness: str = "all"
+    desired: t.Mapping[str, int] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
+    router: RouterStep = RouterStep()
+    steps: tuple[Step, ...] = ()
+    endpoint: Endpoint = Endpoint()
+    hosts: t.Mapping[str, Slice] = field(default_factory=dict)
+    proof: Proof = Proof()
+    unknown: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    hold: float = 0
+    fence: tuple[Lost, ...] = ()
+    upstream: tuple[Upstream, ...] = ()
+    record: Plain = field(default_factory=dict)
+    diff: tuple[Plain, ...] = ()
+    kv_cache: Plain | None = None
+    # Locks of runs of this controller that are dead: hosts cannot see that they are.
+    dead_locks: tuple[str, ...] | None = field(default=None, metadata=IF_ANY)
+    cache: Plain | None = field(default=None, metadata=IF_ANY)
+    clients_restart: bool | None = field(default=None, metadata=IF_ANY)
+
+    @property
+    def engines(self) -> tuple[Member, ...]:
+        """Every member but the router."""
+        return tuple(m for m in self.members if m.role != "router")
+
+    def of(self, phase: str) -> tuple[Member, ...]:
+        """The members that a phase of starting or waiting is about: the router, or all others."""
+        return tuple(m for m in self.members if (m.role == "router") == (phase == "router"))
+
+    def share(self, through: str) -> Share | None:
+        """What one inventory host carries out; None for one that the plan does not name."""
+        mine = {place: one for place, one in self.hosts.items() if one.through == through}
+        if not mine:
+            return None
+        return Share(
+            group=self.group,
+            runtime=self.runtime,
+            run=self.run,
+            formation=self.formation,
+            generation=self.generation,
+            revision=self.revision,
+            action=self.action,
+            record=self.record,
+            members=tuple(m for m in self.members if m.through(through)),
+            hosts=mine,
+            upstream=self.upstream,
+        )
+
+    def with_diff(self, diff: t.Iterable[Plain]) -> Plan:
+        return replace(self, diff=tuple(diff))
+
+    def to_plain(self) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", to_plain(self))
+
+    @classmethod
+    def from_plain(cls, raw: Plain, through: str | None = None) -> Plan:
+        """A plan as a run has registered it. With `through`, only what this inventory host carries out is read: each host asks for its
+        own, and all of them together for little more than the whole."""
+        with reading("The plan", _WAY_OUT):
+            return cls._read(raw, through)
+
+    @classmethod
+    def _read(cls, raw: Plain, through: str | None) -> Plan:
+        members = [one for one in every(raw, "members") if through is None or _through(one, through)]
+        slices = {
+            place: one
+            for place, one in (raw.get("hosts") or {}).items()
+            if through in (None, one.get("through") or place)
+        }
+        endpoint, dead, router = raw.get("endpoint") or {}, raw.get("dead_locks"), raw.get("router") or {}
+        whole = through is None or bool(router.get("member") and _through(router["member"], through))
+        return cls(
+            group=raw["group"],
+            kind=raw.get("kind") or "group",
+            action=raw.get("action") or "deploy",
+            run=raw.get("run") or "",
+            mode=raw.get("mode"),
+            runtime=raw.get("runtime"),
+            revision=raw.get("revision"),
+            formation=raw.get("formation"),
+            generation=raw.get("generation") or 0,
+            pending=bool(raw.get("pending")),
+            changed=bool(raw.get("changed")),
+            readiness=raw.get("readiness") or "any_per_role",
+            desired=raw.get("desired") or {},
+            members=tuple(Member.from_plain(one) for one in members),
+            router=RouterStep.from_plain(router, whole),
+            steps=tuple(
+                Step(one["phase"], one["do"], one.get("member"), one.get("host"), one.get("why") or "")
+                for one in (every(raw, "steps") if through is None else ())
+            ),
+            endpoint=Endpoint(endpoint.get("url"), endpoint.get("served_model_name")),
+            hosts={place: Slice.from_plain(place, one) for place, one in slices.items()},
+            proof=Proof.from_plain(raw.get("proof") or {}),
+            unknown=texts(raw, "unknown"),
+            moved=texts(raw, "moved"),
+            hold=float(raw.get("hold") or 0),
+            fence=tuple(Lost.from_plain(one) for one in every(raw, "fence")),
+            upstream=tuple(Upstream.from_plain(one) for one in every(raw, "upstream")),
+            record=raw.get("record") or {},
+            diff=every(raw, "diff"),
+            kv_cache=raw.get("kv_cache"),
+            dead_locks=None if dead is None else tuple(dead),
+            cache=raw.get("cache"),
+            clients_restart=raw.get("clients_restart"),
+        )
+
+
+def _through(member: Plain, host: str) -> bool:
+    """Whether an inventory host carries out a part of a member that has not been read."""
+    return any((part.get("through") or part["host"]) == host for part in member["parts"])
+
+
+@dataclass(frozen=True)
+class Roll:
+    """Who all hosts of a plan wait for together, as {id, role}; `through` are their inventory hosts, `first` the one whose lock every run
+    takes first."""
+
+    everyone: tuple[Plain, ...]
+    through: tuple[str, ...]
+    first: str
+
+    @classmethod
+    def of(cls, raw: Plain, phase: str) -> Roll:
+        """Of a plan that has not been read: each host asks, and needs no more of the others' members."""
+        with reading("The plan", _WAY_OUT):
+            return cls._read(raw, phase)
+
+    @classmethod
+    def _read(cls, raw: Plain, phase: str) -> Roll:
+        every_one = [m for m in every(raw, "members") if (m["role"] == "router") == (phase == "router")]
+        through = {part.get("through") or part["host"] for m in every_one for part in m["parts"]}
+        everyone = tuple({"id": m["id"], "role": m["role"]} for m in every_one)
+        return cls(everyone, tuple(sorted(through)), next(iter(locked_in_order(raw)), ""))
+
+
+def locked_in_order(raw: Plain) -> list[str]:
+    """The inventory hosts of a plan that has not been read, in the order in which they are locked."""
+    return sorted({one.get("through") or place for place, one in (raw.get("hosts") or {}).items()})

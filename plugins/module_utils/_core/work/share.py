@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one inventory host carries out of a plan: its slices, a place each, and the members that have a part there."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..base.plain import Plain, every, reading, texts, to_plain
+from .member import Member
+
+
+@dataclass(frozen=True)
+class Vacated:
+    """Ports of a member that leaves its place, which a router may still name: they are held."""
+
+    member: str
+    formation: str | None
+    url: str | None
+    ports: tuple[int, ...]
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Vacated:
+        return cls(raw["member"], raw.get("formation"), raw.get("url"), tuple(raw.get("ports") or ()))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Digests of what a plan took for granted at a place: of the workload itself, and, where places are taken, of all there is."""
+
+    group: str | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A member that may still hand requests to one that leaves, and how it is asked whether any run."""
+
+    id: str
+    url: str | None
+    metrics: str | None
+    busy: tuple[str, ...]
+    done: tuple[str, ...]
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Upstream:
+        return cls(raw["id"], raw.get("url"), raw.get("metrics"), texts(raw, "busy"), texts(raw, "done"))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A place's slice. `part`: whether the place has anything of the workload, now or after the run; one without is locked, and nothing
+    else. `present` and `absent` are ids; `create` those that are started, `adopt` those that an earlier version started; `runtimes` those
+    that members which go were started by; `hold`: ports that a router may still name stay held, `holds` are those that this plan adds."""
+
+    through: str
+    part: bool = True
+    present: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    create: tuple[str, ...] = ()
+    adopt: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    hold: bool = False
+    holds: tuple[Vacated, ...] = ()
+    observed: Seen = Seen()
+
+    def without_create(self, name: str) -> Slice:
+        return replace(self, create=tuple(one for one in self.create if one != name))
+
+    @classmethod
+    def from_plain(cls, place: str, raw: Plain) -> Slice:
+        seen = raw.get("observed") or {}
+        return cls(
+            through=raw.get("through") or place,
+            part=bool(raw.get("part", True)),
+            present=texts(raw, "present"),
+            absent=texts(raw, "absent"),
+            create=texts(raw, "create"),
+            adopt=texts(raw, "adopt"),
+            runtimes=texts(raw, "runtimes"),
+            hold=bool(raw.get("hold")),
+            holds=tuple(Vacated.from_plain(one) for one in every(raw, "holds")),
+            observed=Seen(seen.get("group"), seen.get("host")),
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a host is told: the slices of the places that it carries out, the members with a part there, and what is kept of the workload.
+    `group` is the workload's name."""
+
+    group: str
+    runtime: str | None
+    run: str | None
+    formation: str | None
+    generation: int
+    revision: str | None
+    action: str
+    record: Plain
+    members: tuple[Member, ...]
+    hosts: t.Mapping[str, Slice]
+    upstream: tuple[Upstream, ...] = field(default=())
+
+    def here(self) -> tuple[str, Slice]:
+        """The one place of a host that carries out its own."""
+        ((place, mine),) = self.hosts.items()
+        return place, mine
+
+    def members_of(self, role: str) -> tuple[Member, ...]:
+        return tuple(m for m in self.members if m.role == role)
+
+    def at(self, place: str) -> Share:
+        """The same for one of its places."""
+        members = tuple(m for m in self.members if m.at(place))
+        return replace(self, members=members, hosts={place: self.hosts[place]})
+
+    def to_plain(self) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", to_plain(self))
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Share:
+        with reading(
+            "The plan", "It is made by the action plugin of module members: do not call the module by itself."
+        ):
+            return cls._read(raw)
+
+    @classmethod
+    def _read(cls, raw: Plain) -> Share:
+        return cls(
+            group=raw["group"],
+            runtime=raw.get("runtime"),
+            run=raw.get("run"),
+            formation=raw.get("formation"),
+            generation=raw.get("generation") or 0,
+            revision=raw.get("revision"),
+            action=raw.get("action") or "deploy",
+            record=raw.get("record") or {},
+            members=tuple(Member.from_plain(one) for one in every(raw, "members")),
+            hosts={place: Slice.from_plain(place, one) for place, one in (raw.get("hosts") or {}).items()},
+            upstream=tuple(Upstream.from_plain(one) for one in every(raw, "upstream")),
+        )
