@@ -40,7 +40,7 @@ ENGINE = "/opt/vllm/bin/vllm"
 ROUTER = "/opt/vllm/bin/vllm-router"
 ENGINE_ROLES = ("prefill", "decode")
 # The identity of a run for tests that have but one.
-RUN = plan.Run("formation-0", "run-0", 1000.0, "test@here")
+RUN = Run("formation-0", "run-0", 1000.0, "test@here")
 
 # -- specs ------------------------------------------------------------------------------------------------------------
 

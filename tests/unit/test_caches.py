@@ -18,6 +18,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed i
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.instances import instance_for, instances
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.plan import Removal, make, removal
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, ServiceRequest
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_recipe import from_plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import cache_status, cache_verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
@@ -287,6 +288,7 @@ def plan_of(
     pattern = list(hosts) if pattern is None else pattern
     lost = more.get("lost", ())
     silent = [n for n in pattern if n not in hosts and n not in lost]
+    more["reserved"] = [Plan.from_plain(one) for one in more.get("reserved", ())]
     reality = Reality(hosts, RUN, silent, **more)
     request = ServiceRequest(service, template, {"cache": pattern}, t.cast("t.Any", action), reality)
     made = make(request, findings).to_plain()
@@ -309,7 +311,7 @@ def carried_out(plan: dict[str, t.Any], hosts: dict[str, Host], **live: t.Any) -
             for part in member["parts"]
             if part["host"] == name
         ]
-        facts["records"] = {plan["group"]: plan["record"]} if name in plan["hosts"] else {}
+        facts["records"] = {plan["group"]: plan["record"]} if plan["hosts"].get(name, {}).get("part") else {}
         after[name] = read_host(name, facts)
     return after
 
@@ -379,7 +381,9 @@ def test_lmcache_is_on_every_host_and_for_that_host_alone() -> None:
     ]
     assert instance_for(service, found, "h2").host == "h2"
     assert instance_for(service, found, "h3") is None, "a member there starts without the cache"
-    assert instances(service, hosts, [made]) == found, "a check run sees the instances that a run would make"
+    assert instances(service, hosts, [Plan.from_plain(made)]) == found, (
+        "a check run sees the instances that a run would make"
+    )
 
 
 def test_what_runs_stays_as_it_is_and_a_second_run_changes_nothing() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Lost
 from ansible_collections.inferops.pd.plugins.plugin_utils import _fence
 from ansible_collections.inferops.pd.plugins.plugin_utils._fence import Command, Ended, command_for
 
@@ -19,7 +20,11 @@ VARIABLES = {"bmc": "10.9.0.2", "port": 623, "user": "${host}", "rack": {"a": 1}
 
 def made(argv: list[str], lost: dict[str, t.Any] | None = None, env: dict[str, str] | None = None) -> Command:
     return command_for(
-        argv, lost or LOST, "g", lambda host, name: VARIABLES.get(name) if host == "h2" else None, env or {}
+        argv,
+        Lost.from_plain(lost or LOST),
+        "g",
+        lambda host, name: VARIABLES.get(name) if host == "h2" else None,
+        env or {},
     )
 
 

@@ -6,6 +6,7 @@ chance."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import typing as t
 
@@ -13,12 +14,13 @@ import memory
 import pytest
 from builders import RUN, Fleet, Made, as_of_an_earlier_version, only, spec
 
-from ansible_collections.inferops.pd.plugins.action.members import slice_of
+from ansible_collections.inferops.pd.plugins.action.members import share_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label, observed, record
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import formations
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Choice
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 ONE = {"gpus": 2}
@@ -412,12 +414,12 @@ def test_undo_is_what_was_done():
     raw = spec(prefill={"hosts": "h1"}, decode={"hosts": "h2"}, router={"membership": "restart"})
     fleet = deployed(raw)
     made = fleet.plan(raw, "scale", counts={"decode": 2})
-    part = slice_of(made.plan, "h1", undo={"demo-decode-1"})
-    assert part is not None
-    assert part["hosts"]["h1"]["absent"] == []
-    there = slice_of(made.plan, "h2", undo={"demo-decode-1"})
-    assert there is not None
-    assert there["hosts"]["h2"]["absent"] == ["demo-decode-1"]
+    absent = {}
+    for host in ("h1", "h2"):
+        share = share_of(Plan.from_plain(made.plan, host), host, undo={"demo-decode-1"})
+        assert share is not None
+        absent[host] = share.hosts[host].absent
+    assert absent == {"h1": (), "h2": ("demo-decode-1",)}
 
 
 # -- asserted -----------------------------------------------------------------------------------------------------------
@@ -426,10 +428,11 @@ def test_undo_is_what_was_done():
 def test_a_plan_of_two_formations_refuses_itself():
     fleet = deployed()
     made = fleet.plan(two())
-    keep = [m for host in fleet.hosts().values() for m in host.members]
-    formations.assert_one(made.plan, Choice(keep=keep), ())
+    keep = tuple(m for host in fleet.hosts().values() for m in host.members)
+    plan = Plan.from_plain(made.plan)
+    formations.assert_one(plan, Choice(keep=keep), ())
     with pytest.raises(PdError, match=r"demo-decode-0.* of another formation serve beside the others: it is refused"):
-        formations.assert_one({**made.plan, "formation": "another"}, Choice(keep=keep), ())
+        formations.assert_one(dataclasses.replace(plan, formation="another"), Choice(keep=keep), ())
 
 
 def test_a_host_refuses_to_start_beside_another_formation_whatever_the_plan_says():

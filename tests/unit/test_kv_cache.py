@@ -27,6 +27,9 @@ from builders import (
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.sizes import parse_size
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.plan import make
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import CacheService
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import Known
@@ -306,11 +309,10 @@ def plan_of(raw, caches=None, planned=(), action="deploy", fleet=None, **hosts):
     """A plan in which pd_caches is known."""
     fleet = fleet or Fleet(**(hosts or {"h1": {"gpus": 8}}))
     verdict = validate.validate("demo", raw, catalogue(), Known(caches=caches))
-    from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
-
     patterns = {r.name: [h for h in r.hosts.split(":") if h in fleet.facts] for r in verdict.group.roles.values()}
-    request = plan.Request(verdict.group, verdict.template, fleet.hosts(), patterns, action, RUN, reserved=planned)
-    return plan.make(request, verdict.findings), verdict.findings
+    reality = Reality(fleet.hosts(), RUN, reserved=[Plan.from_plain(one) for one in planned])
+    request = Request(verdict.group, verdict.template, patterns, action, reality)
+    return make(request, verdict.findings).to_plain(), verdict.findings
 
 
 def part(made, member: str):

@@ -8,6 +8,7 @@ from builders import Fleet, only, spec
 from ansible_collections.inferops.pd.plugins.action import members as action
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reach
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 
 FOUR = {"gpus": 4}
@@ -227,7 +228,7 @@ def test_additions_of_which_a_count_cannot_be_reached_leave_the_router_alone():
 
 
 def test_additions_that_are_not_all_ready_hold_the_router_back():
-    plan = deployed(static()).plan(static(3)).plan
+    plan = Plan.from_plain(deployed(static()).plan(static(3)).plan)
     every = ["demo-prefill-0", "demo-prefill-1", "demo-prefill-2", "demo-decode-0"]
     held = router_step.held_back(plan, [name for name in every if name != "demo-prefill-2"])
     assert "demo-router-0 keeps serving the peers that it has" in held
@@ -236,13 +237,13 @@ def test_additions_that_are_not_all_ready_hold_the_router_back():
 
 
 def test_a_router_is_started_with_the_peers_that_are_ready_and_remembers_their_start():
-    plan = deployed(static()).plan(static(), "restart").plan
+    router = Plan.from_plain(deployed(static()).plan(static(), "restart").plan).router
     ready = ["demo-prefill-1", "demo-decode-0"]
     starts = {"demo-prefill-1": peer_snapshot.started({"restarts": 2, "pid": 7, "since": 5.0})}
-    part = router_step.with_peers(plan, ready, starts)["parts"][0]
-    assert part["argv"].count("--prefill") == 1
-    assert part["argv"][-4:] == ["--prefill", "http://10.0.0.2:40001", "--decode", "http://10.0.0.2:40003"]
-    noted = {p["member"]: p for p in part["labels"]["peers"]}
+    part = router_step.with_peers(router, ready, starts).leader
+    assert part.argv.count("--prefill") == 1
+    assert part.argv[-4:] == ("--prefill", "http://10.0.0.2:40001", "--decode", "http://10.0.0.2:40003")
+    noted = {p["member"]: p for p in part.labels["peers"]}
     assert sorted(noted) == sorted(ready)
     assert (noted["demo-prefill-1"]["restarts"], noted["demo-prefill-1"]["pid"]) == (2, 7)
 

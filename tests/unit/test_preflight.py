@@ -11,7 +11,7 @@ import pytest
 from builders import MODEL, RUN, Fleet, codes, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan as core_plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
 from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import (
     preflight,
     preflight_between,
@@ -91,9 +91,8 @@ class Case:
     def flight(self):
         made = self.fleet.plan(self.raw)
         patterns = {r.name: r.hosts.split(":") for r in made.verdict.group.roles.values()}
-        request = core_plan.Request(
-            made.verdict.group, made.verdict.template, self.fleet.hosts(), patterns, "deploy", RUN
-        )
+        reality = Reality(self.fleet.hosts(), RUN)
+        request = Request(made.verdict.group, made.verdict.template, patterns, "deploy", reality)
         tour = preflight_tour.make(made.plan, request.hosts)
         return preflight.Preflight(request, made.plan, tour, self.looks, self.reaches, self.clocks)
 

@@ -10,6 +10,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record imp
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import diff
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.peer_snapshot import snapshot
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.record import same_spec
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Peer
 
 HOSTS = {"h1": {"gpus": 4}}
 
@@ -64,7 +65,7 @@ def test_the_same_spec_but_for_counts_and_places():
 
 def test_a_snapshot_of_peers_is_what_a_router_was_started_with():
     peers = Fleet(**HOSTS).plan(spec()).router["peers"]
-    assert snapshot(peers)[0] == {
+    assert snapshot([Peer.from_plain(p) for p in peers])[0] == {
         "member": "demo-prefill-0",
         "role": "prefill",
         "url": "http://10.0.0.1:40001",

@@ -21,6 +21,7 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"base": "what everything is written with: errors, findings, readers of values"},
     {
         "model": "a model's config.json, and what its KV cache takes",
+        "work": "what a host is told to do: members, their parts, slices of a plan",
         "facts": "what hosts say: labels, records, tombstones, observed hosts",
         "watch": "when a member is ready, what its log says",
         "proof": "what shows that the KV cache moved",
@@ -38,11 +39,11 @@ FLOORS: tuple[dict[str, str], ...] = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed.
 PURE = {
-    "__future__", "contextlib", "dataclasses", "difflib", "hashlib", "heapq", "ipaddress", "json", "math", "random", "re", "shlex", "time",
-    "typing",
+    "__future__", "contextlib", "dataclasses", "difflib", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random", "re",
+    "shlex", "time", "typing",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
-HOST_ROOMS = {"base", "facts", "watch", "proof"}
+HOST_ROOMS = {"base", "facts", "work", "watch", "proof"}
 
 # The folders, as the table of docs/architecture.md has them: what each may import beside itself.
 FOLDERS: dict[str, set[str]] = {

@@ -15,6 +15,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.model import mod
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import checks_hardware, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import parse
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import NOTHING, Known
+from ansible_collections.inferops.pd.plugins.module_utils._core.work.member import Member
 from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
@@ -177,7 +178,8 @@ def test_the_engines_version_on_the_hosts_counts_where_the_spec_states_none():
 
 
 def member(name: str, role: str, *args: str, gpus=(), **env: str):
-    return {"id": name, "role": role, "parts": [{"host": "h1", "gpus": list(gpus), "argv": args, "env": env}]}
+    part = {"host": "h1", "port": 40000, "gpus": list(gpus), "argv": args, "env": env}
+    return Member.from_plain({"id": name, "role": role, "parts": [part]})
 
 
 def shared(*members) -> list[str]:

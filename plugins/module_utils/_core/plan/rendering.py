@@ -19,7 +19,7 @@ from ..facts.observed import Host
 from ..facts.observed import Member as LiveMember
 from ..spec.spec import ENGINE_ROLES, ROLES
 from ..template.template import CompiledRole
-from ..work.member import Member, Part
+from ..work.member import Member
 from .formations import Formation
 from .instances import Instance, instance_for, instances
 from .member import Values, build, cache_values, member_id, seat_of, url_of
@@ -83,11 +83,13 @@ def render_members(
                 [role],
                 host.name,
             )
-    tail = _peer_words(request, out)
     stays = {m.id: m for m in choice.keep}
-    older_ids = {m.id for m in older.values()}
+    told = {m.id for m in out if m.role == "router"} - {m.id for m in older.values()}
+    tail = _peer_words(request, out) if told else ()
     return tuple(
-        _kept(m if m.role != "router" or m.id in older_ids else m.with_parts(tail), stays.get(m.id), formation)
+        _kept(
+            m.with_parts(lambda p: replace(p, argv=(*p.argv, *tail))) if m.id in told else m, stays.get(m.id), formation
+        )
         for m in out
     )
 
@@ -137,19 +139,18 @@ class _Caches:
         return self.bare[role], {}, {**use.label(), "injected": False, "why": why}
 
 
-def _peer_words(request: Request, members: t.Sequence[Member]) -> t.Callable[[Part], Part]:
-    """What puts the peers at the end of the router's command line, where its policy wants them there: prefills first, each role by address
-    and port."""
+def _peer_words(request: Request, members: t.Sequence[Member]) -> tuple[str, ...]:
+    """The peers at the end of the router's command line, where its policy wants them there: prefills first, each role by address and
+    port."""
     membership = request.template.membership
     words: list[str] = []
     for peer in peers_of(members) if membership and membership.peers else ():
         values: Values = {"peer.url": peer.url, "peer.address": peer.address, "peer.port": peer.port}
         for name, band in peer.ports.items():
             values |= {f"peer.ports.{name}": band["base"], f"peer.ports.{name}.count": band["count"]}
-        words += [
-            placeholders.fill(token, values) for token in (membership.peers if membership else {}).get(peer.role, ())
-        ]
-    return lambda part: replace(part, argv=(*part.argv, *words))
+        tokens = membership.peers.get(peer.role, ()) if membership else ()
+        words += [placeholders.fill(token, values) for token in tokens]
+    return tuple(words)
 
 
 def _kept(member: Member, running: LiveMember | None, formation: Formation) -> Member:
