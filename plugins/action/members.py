@@ -17,10 +17,9 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core.plan import peer_snapshot, router_step
 from ..module_utils._core.plan.steps import part_ports
-from ..module_utils._core.spec.cache_service import ROLE
+from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._host import lock
-from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import asked, wait_for_members
@@ -243,10 +242,11 @@ class ActionModule(PdAction):
         return {m["id"]: {name: by_role[m["role"]].get(name, "") for name in m["parts"][0]["secrets"]} for m in wanted}
 
     def _spec_with_secrets(self, plan: dict[str, t.Any]) -> t.Any:
-        """What was written of the plan's group. A cache service's secrets stand in its own entry, as a group's do in a role's."""
-        if "cache" not in plan:
+        """What was written of the plan's workload. A cache service's secrets stand in its own entry, as a group's do in a role's."""
+        kind = workload.of_plan(plan)
+        if kind is workload.GROUP:
             return self.spec_of(plan["group"])
-        return {"roles": {ROLE: _caches.merged(self).get(plan["group"]) or {}}}
+        return {"roles": dict.fromkeys(kind.roles, self.entries(kind).get(plan["group"]) or {})}
 
 
 def holder(plan: t.Mapping[str, t.Any], longest: float = 0) -> dict[str, t.Any]:
@@ -316,6 +316,8 @@ class FirstLock:
 
 def _vacated(plan: t.Mapping[str, t.Any], host: str, going: t.Collection[str]) -> list[dict[str, t.Any]]:
     """What is held of members that a run takes back: a router that it has not touched may name them, from before they were replaced."""
+    if not workload.of_plan(plan).router:
+        return []
     return [
         {"member": m["id"], "formation": plan.get("formation"), "url": m["url"], "ports": sorted(part_ports(part))}
         for m in plan["members"]

@@ -30,8 +30,8 @@ def of(
     findings: t.Sequence[Finding],
     reach: Reach = EVERYWHERE,
 ) -> list[Mark]:
-    """All marks of a workload but that it is in no inventory, in the order in which a person wants them. `group` and `template` are None for
-    what is no group, or has no spec."""
+    """All marks that what runs gives rise to, in the order in which a person wants them. `group` and `template` are None for what is no
+    group, or has no spec."""
     engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
     marks = _counts(kind, group, roles, state)
     marks += forgot_peers(situation)

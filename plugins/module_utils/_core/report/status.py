@@ -29,8 +29,8 @@ State = dict[str, t.Any]
 @dataclass(frozen=True)
 class Subject:
     """Whose state is told, and what is known of it beside the hosts' facts. `spec` is None for one that runs and is in no inventory any
-    more, or that cannot be read, which `findings` say then; `wanted` is how many members of a role the inventory asks for where the spec does not say; `named_by` are the groups whose specs
-    name a cache service."""
+    more, or that cannot be read, which `findings` say then; `wanted` is how many members of a role the inventory asks for where the spec
+    does not say; `named_by` are the groups whose specs name a cache service."""
 
     kind: Kind
     name: str

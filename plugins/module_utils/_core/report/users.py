@@ -26,8 +26,8 @@ def running(service: str, hosts: t.Mapping[str, Host]) -> list[str]:
 
 @dataclass(frozen=True)
 class Users:
-    """`users` are groups of which a living member serves with it, `wanted_by` those whose specs name it and of which none does yet, `left_by`
-    those of the users whose specs no longer name it. With a host that did not answer, one of `wanted_by` may be a user."""
+    """`users` are groups of which a living member serves with it, `wanted_by` those whose specs name it and of which none does yet,
+    `left_by` those of the users whose specs no longer name it. With a host that did not answer, one of `wanted_by` may be a user."""
 
     users: tuple[str, ...]
     wanted_by: tuple[str, ...]
@@ -39,8 +39,8 @@ class Users:
 
     @classmethod
     def of_plain(cls, plain: t.Mapping[str, t.Any]) -> Users:
-        lists = (tuple(plain[key]) for key in ("users", "wanted_by", "left_by"))
-        return cls(*lists, all_answered=plain["all_answered"])
+        users, wanted_by, left_by = (tuple(plain[key]) for key in ("users", "wanted_by", "left_by"))
+        return cls(users, wanted_by, left_by, bool(plain["all_answered"]))
 
     def told(self) -> str:
         """Who uses it, and whose spec names it although no member does yet."""

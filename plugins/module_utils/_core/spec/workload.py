@@ -48,6 +48,7 @@ class Kind:
     variable: str
     entries: str
     form: str
+    example: str
     deployed_by: str
     restarted_by: str
     removed_by: str
@@ -84,6 +85,7 @@ GROUP = Kind(
     variable="pd_group",
     entries="pd_groups",
     form="{NAME: {mode: ..., ...}}",
+    example="Write one under pd_groups in group_vars/all/pd.yml; examples/inventories has some.",
     deployed_by="inferops.pd.deploy -e pd_group={name}",
     restarted_by="inferops.pd.restart -e pd_group={name}",
     removed_by="inferops.pd.remove -e pd_group={name}",
@@ -113,6 +115,7 @@ CACHE = Kind(
     variable="pd_cache",
     entries="pd_caches",
     form="{NAME: {provider: ..., hosts: ...}}",
+    example="Write one under pd_caches; docs/cache-services.md tells how.",
     deployed_by="inferops.pd.caches -e pd_cache={name}",
     restarted_by="inferops.pd.caches -e pd_cache={name} -e pd_restart_caches=true",
     removed_by="inferops.pd.caches_remove -e pd_cache={name}",
