@@ -238,6 +238,10 @@ class Caches(Workloads):
         service, template = judged.spec, judged.template
         if not isinstance(service, CacheService) or not isinstance(template, CacheTemplate):
             raise PdError(f"Cache service {judged.name} is run by somebody else: there is nothing to deploy.")
+        if asked.action == "scale":
+            raise PdError(
+                f"Cache service {judged.name} cannot be scaled: its kind, and its pattern of hosts, say how many there are."
+            )
         pattern = self.action.pattern_hosts(service.hosts)
         request = cache_plan.Request(
             service=service,

@@ -51,7 +51,6 @@ class Kind:
     example: str
     deployed_by: str
     restarted_by: str
-    removed_by: str
     states: States
     # How many are ready: what the members of a role are called.
     called: t.Mapping[str, str]
@@ -88,7 +87,6 @@ GROUP = Kind(
     example="Write one under pd_groups in group_vars/all/pd.yml; examples/inventories has some.",
     deployed_by="inferops.pd.deploy -e pd_group={name}",
     restarted_by="inferops.pd.restart -e pd_group={name}",
-    removed_by="inferops.pd.remove -e pd_group={name}",
     states=States(nothing="pending", unseen="partial", coming="pending"),
     called={},
     columns=(
@@ -118,7 +116,6 @@ CACHE = Kind(
     example="Write one under pd_caches; docs/cache-services.md tells how.",
     deployed_by="inferops.pd.caches -e pd_cache={name}",
     restarted_by="inferops.pd.caches -e pd_cache={name} -e pd_restart_caches=true",
-    removed_by="inferops.pd.caches_remove -e pd_cache={name}",
     # PENDING is the word for a spec that waits for a restart.
     states=States(nothing="absent", unseen="unknown", coming="partial"),
     called={CACHE_ROLE: "instances"},
