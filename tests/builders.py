@@ -28,6 +28,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value impor
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import workload
 from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
@@ -293,9 +294,10 @@ class Fleet:
     def status(self, raw: t.Any = None) -> dict[str, t.Any]:
         silent = sorted(self.silent)
         if raw is None:
-            return status.of_group(self.name, None, None, self.hosts(), silent)
+            return status.of(status.Subject(workload.GROUP, self.name), self.hosts(), silent)
         verdict = judge(raw, *self.modes, name=self.name)
-        return status.of_group(self.name, verdict.group, verdict.template, self.hosts(), silent, verdict.findings.items)
+        judged = verdict.group, verdict.template, verdict.findings.items
+        return status.of(status.Subject(workload.GROUP, self.name, *judged), self.hosts(), silent)
 
     # -- doing --
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller side of group_plan: reads the spec and the hosts' facts of this run, lets the core make the plan, and shows it."""
+"""The controller side of group_plan: reads the entry and the hosts' facts of this run, lets the core make the plan, and shows it. One way
+for groups and cache services; what differs is their kind's (plugin_utils/_workloads.py)."""
 
 from __future__ import annotations
 
@@ -12,26 +13,29 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
-from ..module_utils._core.facts.observed import Host
 from ..module_utils._core.plan import plan as core_plan
-from ..module_utils._core.plan.situation import Reality, Request
 from ..module_utils._core.plan.value import Plan
-from ..module_utils._core.report import cache_status
-from ..module_utils._core.rules.validate import Verdict
 from ..module_utils._core.spec.spec import ENGINE_ROLES
+from ..module_utils._core.spec.workload import GROUP, KINDS
 from ..module_utils._host import lock
-from ..plugin_utils._action import PdAction, known_of, refuse
+from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
+from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
+
+ACTIONS = ("deploy", "scale", "restart", "remove")
+# What says that a spec waits for a restart.
+PENDING = ("pending-configuration", "identity-moved", "cache-pending")
 
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
         "name": {"type": "str", "required": True},
+        "kind": {"type": "str", "choices": list(KINDS), "default": GROUP.name},
         "spec": {"type": "dict"},
         "hosts": {"type": "dict"},
         "register": {"type": "str", "default": "pd_facts"},
-        "action": {"type": "str", "choices": ["deploy", "scale", "restart", "remove"], "default": "deploy"},
+        "action": {"type": "str", "choices": list(ACTIONS), "default": "deploy"},
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
@@ -45,26 +49,92 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        name = self.args["name"]
-        seen = self.seen()
-        hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden}
-        self._refuse_broken(name, seen.broken)
-        if self.args["action"] == "remove":
-            findings = Findings()
-            self._check_known(name, hosts)
-            spec = self.args["spec"] if self.args["spec"] is not None else self.groups().get(name)
-            named = {host for found in self.patterns_of(name, spec).values() for host in found}
-            lost = names_list(self.args["lost_hosts"])
-            silent = sorted(named - set(hosts) - set(lost) - set(self.away()))
-            made = core_plan.removal(core_plan.Removal(name, self._reality(hosts, silent, lost)), findings)
+        self._refuse_broken()
+        asked = self._asked()
+        if asked.action == "remove":
+            entry, findings = self._removed(), Findings()
+            made = self._works.removal(entry, asked, findings)
         else:
-            self._add_hosts(hosts)
-            spec = self.spec_of(name)
-            verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
-            self._refuse(name, verdict.findings, {})
-            asked, findings = self._request(verdict, hosts), verdict.findings
-            silent = list(asked.reality.silent)
-            made = core_plan.make(asked, findings)
+            entry = self.spec_of(asked.name, self._works.kind)
+            judged = self._judged(entry)
+            self._refuse(judged.findings)
+            made, findings = self._works.make(judged, asked), judged.findings
+        self._say_hosts(asked.silent(self._works.patterns(asked.name, entry)), findings)
+        # A run that was killed here holds its locks on hosts that cannot see that it is gone.
+        dead = lock.of_dead(host.locks.get(asked.name) for host in asked.hosts.values())
+        if dead:
+            made = replace(made, dead_locks=tuple(dead))
+        plan = made.to_plain()
+        result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
+        self._refuse(findings)
+        self._show(made, result)
+        self._refuse_pending(result)
+        result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
+        return result
+
+    @property
+    def _works(self) -> Workloads:
+        return workloads_of(self.args["kind"], self)
+
+    def _asked(self) -> Asked:
+        """What is wanted, and what this run has seen."""
+        return Asked(
+            name=self.args["name"],
+            hosts=self.seen().hosts,
+            action=self.args["action"],
+            run=self.new_run(),
+            lost=names_list(self.args["lost_hosts"]),
+            away=self.away(),
+            # A check run fences nobody, and says the same.
+            fence="pd_fence_command" if self.args["fence"] else "",
+            forget=names_list(self.args["forget_tombstone"]),
+            counts=self._counts(),
+            allow_scale_down=self.args["allow_scale_down"],
+            reserved=[Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()],
+            reach=self.reach(),
+        )
+
+    def _judged(self, entry: t.Any) -> Judged:
+        name, hosts = self.args["name"], self.seen().hosts
+        for host in hosts:
+            # The caller may give facts of hosts that the inventory does not know, and a pattern may name them.
+            if host not in self._inventory().hosts:
+                self._inventory().add_host(host)
+        return self._works.judge(name, entry, self._works.known(name, entry, hosts))
+
+    def _removed(self) -> t.Any:
+        """The entry of what is to go, as far as there is one."""
+        name, given = self.args["name"], self.args["spec"]
+        if given is not None:
+            return to_plain(given)
+        self._works.check_known(name, self.seen().hosts)
+        return self.entries(self._works.kind).get(name)
+
+    def _refuse(self, findings: Findings) -> None:
+        refusal = refuse(self.args["name"], findings, self.args["fail_on"], self._works.kind)
+        if refusal:
+            raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), "failed": True})
+
+    def _refuse_broken(self) -> None:
+        """A host that answered, and whose facts failed over a value, is not out of reach: the value is the user's to mend. Of a workload
+        whose members need nothing of each other, a host that does not show what it has would get a second one."""
+        seen, findings = self.seen(), Findings()
+        for host, why in {**seen.broken, **({} if self._works.kind.joined else seen.hidden)}.items():
+            findings.error(
+                "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
+            )
+        self._refuse(findings)
+
+    def _refuse_pending(self, result: dict[str, t.Any]) -> None:
+        if result["plan"]["pending"] and self.args["fail_on_pending"]:
+            told = [f for f in result["findings"] if f["code"] in PENDING]
+            head = f"{self._works.kind.title} {self.args['name']} has a pending configuration."
+            raise AnsibleActionFail(f"{head}\n{as_text(told)}", result={"findings": told, "failed": True})
+
+    def _say_hosts(self, silent: t.Collection[str], findings: Findings) -> None:
+        """Why nothing is known of a host that the plan would have asked."""
+        seen = self.seen()
+        reasons = {**seen.silent, **seen.hidden}
         for host in silent:
             if host in reasons:
                 way_out = "" if host in seen.hidden else f"Make the host answer: ansible -m ping {host}"
@@ -77,88 +147,6 @@ class ActionModule(PdAction):
                 [],
                 host,
             )
-        # A run that was killed here holds its locks on hosts that cannot see that it is gone.
-        dead = lock.of_dead(host.locks.get(name) for host in hosts.values())
-        if dead:
-            made = replace(made, dead_locks=tuple(dead))
-        plan = made.to_plain()
-        result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
-        self._refuse(name, findings, {})
-        self._show(made, result)
-        self._refuse_pending(name, result)
-        result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
-        return result
-
-    def _refuse(self, name: str, findings: Findings, result: dict[str, t.Any]) -> None:
-        refusal = refuse(name, findings, self.args["fail_on"])
-        if refusal:
-            raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), **result, "failed": True})
-
-    def _fence(self) -> str:
-        """What makes sure that a lost host is off; nothing when no command is configured. A check run fences nobody, and says the same."""
-        return "pd_fence_command" if self.args["fence"] else ""
-
-    def _refuse_broken(self, name: str, broken: t.Mapping[str, str]) -> None:
-        """A host that answered, and whose facts failed over a value, is not one that is out of reach: the value is the user's to mend."""
-        findings = Findings()
-        for host, why in broken.items():
-            findings.error(
-                "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
-            )
-        self._refuse(name, findings, {})
-
-    def _refuse_pending(self, name: str, result: dict[str, t.Any]) -> None:
-        if result["plan"]["pending"] and self.args["fail_on_pending"]:
-            told = [f for f in result["findings"] if f["code"] in ("pending-configuration", "identity-moved")]
-            raise AnsibleActionFail(
-                f"Group {name} has a pending configuration.\n{as_text(told)}", result={"findings": told, "failed": True}
-            )
-
-    def _check_known(self, name: str, hosts: t.Mapping[str, Host]) -> None:
-        """A slip of the keyboard must not look like a group that is gone already."""
-        running = {m.group for h in hosts.values() for m in h.members} | {g for h in hosts.values() for g in h.records}
-        known = sorted({*self.groups(), *(running - cache_status.names_on(hosts))})
-        if self.args["spec"] is None and name not in known:
-            raise PdError(
-                f"There is no group {name!r}, neither in pd_groups nor on the hosts. Known: {', '.join(known) or 'none'}."
-            )
-
-    def _add_hosts(self, hosts: t.Collection[str]) -> None:
-        """Hosts that the caller gives facts of and the inventory does not know: a pattern may name them."""
-        for name in hosts:
-            if name not in self._inventory().hosts:
-                self._inventory().add_host(name)
-
-    def _reality(self, hosts: t.Mapping[str, Host], silent: t.Sequence[str], lost: t.Sequence[str]) -> Reality:
-        return Reality(
-            hosts=hosts,
-            run=self.new_run(),
-            silent=silent,
-            lost=lost,
-            away=self.away(),
-            fence=self._fence(),
-            forget=names_list(self.args["forget_tombstone"]),
-            reach=self.reach(),
-            reserved=[Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()],
-        )
-
-    def _request(self, verdict: Verdict, hosts: dict[str, Host]) -> Request:
-        group, template = verdict.group, verdict.template
-        if group is None or template is None:
-            raise PdError("The spec could not be read.")
-        patterns = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()}
-        lost = names_list(self.args["lost_hosts"])
-        named = {host for hosts_ in patterns.values() for host in hosts_}
-        silent = sorted(named - set(hosts) - set(lost) - set(self.away()))
-        return Request(
-            group,
-            template,
-            patterns,
-            self.args["action"],
-            self._reality(hosts, silent, lost),
-            counts=self._counts(),
-            allow_scale_down=self.args["allow_scale_down"],
-        )
 
     def _counts(self) -> dict[str, int]:
         """The counts that scale asks for; `-e` gives them as text."""

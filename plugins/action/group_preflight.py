@@ -15,7 +15,8 @@ from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.situation import Request
 from ..module_utils._core.preflight import preflight, preflight_between, preflight_tour
-from ..plugin_utils._action import known_of, refuse
+from ..plugin_utils._action import refuse
+from ..plugin_utils._workloads import Groups
 from .group_plan import ActionModule as PlanAction
 
 # Before, a failed task's message of many lines stood in its result alone, in one line.
@@ -44,24 +45,15 @@ class ActionModule(PlanAction):
         name = self.args["name"]
         seen = self.seen()
         hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden, **seen.broken}
-        self._add_hosts(hosts)
-        spec = self.spec_of(name)
-        verdict = self.verdict(name, spec, known_of(name, hosts, self.patterns_of(name, spec)))
-        refusal = refuse(name, verdict.findings, "error")
-        if refusal:
-            raise AnsibleActionFail(refusal, result={"findings": verdict.findings.to_plain(), "failed": True})
-        findings = verdict.findings
         # What is there of the group is checked like what is to come: as if all of it were started.
         running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
-        self.args |= {
-            "action": "restart" if running else "deploy",
-            "counts": {},
-            "allow_scale_down": False,
-            "planned": [],
-            "fence": False,
-            "forget_tombstone": [],
-        }
-        request = self._request(verdict, hosts)
+        self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy")
+        judged = self._judged(self.spec_of(name))
+        findings = judged.findings
+        refusal = refuse(name, findings, "error")
+        if refusal:
+            raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), "failed": True})
+        request = Groups(self).request(judged, self._asked())
         plan = core_plan.make(request, findings).to_plain()
         for host in request.reality.silent:
             findings.warning(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on the controller: judges the results of all hosts of a phase, once for the group."""
+"""Runs on the controller: judges the results of all hosts of a phase, once for the whole workload."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typing as t
 from ansible.release import __version__
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.report import cache_verdict
 from ..module_utils._core.report.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
@@ -48,10 +47,7 @@ class ActionModule(PdAction):
             }
         phase = self.args["phase"]
         plan = to_plain(self.args["plan"])
-        if plan.get("cache"):
-            verdict = cache_verdict.reach(plan, self._results(), phase)
-        else:
-            verdict = reach(plan, self._results(), phase, self.args["readiness"], self.args["stops"])
+        verdict = reach(plan, self._results(), phase, self.args["readiness"], self.args["stops"])
         failed = bool(self.args["fail"] and not verdict.good)
         if phase == "final":
             if not (failed and PRINTS_MESSAGES):

@@ -19,11 +19,10 @@ from ansible.errors import AnsibleConnectionFailure
 from ..module_utils._core.base.plain import to_plain as plain
 from ..module_utils._core.plan import peer_snapshot, router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
-from ..module_utils._core.spec.cache_service import ROLE
+from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._core.work.share import Share, Slice, Vacated
 from ..module_utils._host import lock
-from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.waiting import asked, wait_for_members
@@ -241,10 +240,11 @@ class ActionModule(PdAction):
         return {m.id: {name: by_role[m.role].get(name, "") for name in m.secrets} for m in wanted}
 
     def _spec_with_secrets(self, plan: Plan) -> t.Any:
-        """What was written of the plan's group. A cache service's secrets stand in its own entry, as a group's do in a role's."""
-        if plan.kind == "group":
+        """What was written of the plan's workload. A cache service's secrets stand in its own entry, as a group's do in a role's."""
+        kind = workload.KINDS[plan.kind]
+        if kind is workload.GROUP:
             return self.spec_of(plan.group)
-        return {"roles": {ROLE: _caches.merged(self).get(plan.group) or {}}}
+        return {"roles": dict.fromkeys(kind.roles, self.entries(kind).get(plan.group) or {})}
 
 
 def holder(run: str, longest: float = 0) -> dict[str, t.Any]:
@@ -270,15 +270,19 @@ def share_of(plan: Plan, host: str, undo: t.Collection[str] | None = None) -> Sh
     if share is None or undo is None:
         return share
     record = {**share.record, "members": [m for m in share.record["members"] if m["id"] not in undo]}
-    return replace(share, record=record, hosts={place: _undone(share, place, undo) for place in share.hosts})
+    return replace(
+        share,
+        record=record,
+        hosts={place: _undone(share, place, undo, workload.KINDS[plan.kind].router) for place in share.hosts},
+    )
 
 
-def _undone(share: Share, place: str, undo: t.Collection[str]) -> Slice:
-    """A slice that takes back what a run has created. It is held: a router that the run has not touched may name it, from before it was
-    replaced."""
+def _undone(share: Share, place: str, undo: t.Collection[str], router: bool) -> Slice:
+    """A slice that takes back what a run has created. Its ports are held where there is a `router`: one that the run has not touched may
+    name them, from before they were taken."""
     here = share.hosts[place]
     going = tuple(name for name in here.create if name in undo)
-    gone = [(m, part) for m in share.members for part in m.parts if m.id in going and part.host == place]
+    gone = [(m, part) for m in share.members for part in m.parts if router and m.id in going and part.host == place]
     vacated = tuple(Vacated(m.id, share.formation, m.url, tuple(sorted(part.held_ports))) for m, part in gone)
     present = tuple(name for name in here.present if name not in undo)
     return replace(here, absent=going, create=(), present=present, holds=(*here.holds, *vacated))

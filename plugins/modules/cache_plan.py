@@ -12,6 +12,7 @@ module: cache_plan
 short_description: Compute what a run would do to a cache service, as one value
 version_added: 0.2.0
 description:
+  - This is M(inferops.pd.group_plan) with O(inferops.pd.group_plan#module:kind=cache).
   - Computes the plan of one cache service of C(pd_caches) from its spec and from what the hosts said in this run. The plan has the shape of
     a group's, so that M(inferops.pd.members), M(inferops.pd.members_wait) and M(inferops.pd.group_verdict) carry it out.
   - An instance that runs is kept, also when its spec has changed, which is then pending. One that is down is started again at its ports.
@@ -61,6 +62,7 @@ options:
     choices: [error, warning, never]
     default: error
 seealso:
+  - module: inferops.pd.group_plan
   - module: inferops.pd.cache_validate
   - module: inferops.pd.host_facts
   - module: inferops.pd.members

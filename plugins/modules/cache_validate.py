@@ -12,6 +12,7 @@ module: cache_validate
 short_description: Judge the cache services of the inventory, all reasons at once
 version_added: 0.2.0
 description:
+  - This is M(inferops.pd.group_validate) with O(inferops.pd.group_validate#module:kind=cache).
   - Reads C(pd_caches) and every C(pd_caches_*), merged, and judges one service or all of them. No host is asked.
   - It runs on the controller and changes nothing.
 author:
@@ -35,6 +36,7 @@ options:
     choices: [error, warning, never]
     default: error
 seealso:
+  - module: inferops.pd.group_validate
   - module: inferops.pd.cache_plan
 """
 
@@ -53,9 +55,16 @@ names:
   elements: str
   sample: [store-a]
 services:
-  description: By name, the service with its kind's defaults, the groups that use it, and what M(inferops.pd.host_facts) is to look at.
+  description:
+    - By name, its findings, the service with its kind's defaults, the groups that use it, and what M(inferops.pd.host_facts) is to
+      look at.
   returned: always
   type: dict
+parts:
+  description: What a playbook goes through; as in M(inferops.pd.group_validate).
+  returned: always
+  type: list
+  elements: dict
 findings:
   description: What is to be said, the worst first; as in M(inferops.pd.group_validate).
   returned: always

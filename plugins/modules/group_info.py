@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_info
-short_description: Tell the state of a group
+short_description: Tell the state of groups and cache services
 version_added: 0.1.0
 description:
   - The state of one group, or of every group that the inventory or the hosts know, from the hosts' facts of this run.
@@ -91,7 +91,7 @@ groups:
       type: list
       elements: str
     members:
-      description: Every member with its host, state, pid, ports and log.
+      description: Every member with its host, its condition (C(state)), pid, ports and log.
       type: list
       elements: dict
     endpoint:
@@ -101,7 +101,9 @@ groups:
       description: The router's policy and the peers that it has.
       type: dict
 caches:
-  description: The state of each cache service by name; beside one group, of those that it uses.
+  description:
+    - The state of each cache service by name; beside one group, of those that it uses. It has the keys of RV(groups) but for the router
+      and the endpoint, and these.
   returned: always
   type: dict
   contains:
@@ -132,7 +134,7 @@ caches:
       description: Whether the spec differs from what runs.
       type: bool
     instances:
-      description: Every instance with its host, state, pid, address and log.
+      description: Every instance, as RV(groups.members) has members, with the address that its clients use.
       type: list
       elements: dict
 table:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_plan
-short_description: Compute what a run would do to a group, as one value
+short_description: Compute what a run would do to a group or a cache service, as one value
 version_added: 0.1.0
 description:
-  - Computes the plan of a group from its spec and from what its hosts said in this run. Check mode shows this value, a run executes it;
-    nothing later decides again.
+  - Computes the plan of a group, or with O(kind=cache) of a cache service, from its spec and from what its hosts said in this
+    run. Check mode shows this value, a run executes it; nothing later decides again.
   - It runs on the controller and changes nothing. With C(--diff) the plan is printed.
 author:
   - The inferops.pd contributors (@inferops)
@@ -24,9 +24,15 @@ extends_documentation_fragment:
   - inferops.pd.modes
 options:
   name:
-    description: The group.
+    description: The group, or the cache service.
     type: str
     required: true
+  kind:
+    description: What O(name) is. For V(cache) the spec is an entry of C(pd_caches), and O(action=scale) is refused.
+    type: str
+    choices: [group, cache]
+    default: group
+    version_added: 0.2.0
   spec:
     description: The spec. Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
     type: dict
@@ -58,7 +64,7 @@ options:
     elements: str
     default: []
   planned:
-    description: Plans of other groups made earlier in the same run; what they take is taken.
+    description: Plans of other groups and services made earlier in the same run; what they take is taken.
     type: list
     elements: dict
     default: []
@@ -72,6 +78,7 @@ options:
     type: bool
     default: false
 seealso:
+  - module: inferops.pd.cache_plan
   - module: inferops.pd.host_facts
   - module: inferops.pd.members
 """
@@ -101,6 +108,10 @@ plan:
   returned: always
   type: dict
   contains:
+    cache:
+      description: The service, its kind, who uses it, and what its clients do when it restarts.
+      returned: for a cache service
+      type: dict
     revision:
       description: Digest of everything that shapes a member.
       type: str

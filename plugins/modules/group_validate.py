@@ -9,11 +9,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_validate
-short_description: Judge a group's spec before any host is asked
+short_description: Judge the specs of groups or cache services before any host is asked
 version_added: 0.1.0
 description:
-  - Reads one entry of C(pd_groups), fills in what is inherited, and reports every finding at once. A pair of prefill and decode that would
-    answer wrongly is an error.
+  - Reads one entry of C(pd_groups), or with O(kind=cache) of C(pd_caches), fills in what is inherited, and reports every
+    finding at once. A pair of prefill and decode that would answer wrongly is an error.
   - As the first task of every playbook it also refuses a play that goes through its hosts in batches (C(serial)), or without waiting for
     each other (strategy C(free)); a group is judged, stopped and formed as a whole.
   - It runs on the controller and changes nothing.
@@ -26,8 +26,14 @@ extends_documentation_fragment:
   - inferops.pd.modes
 options:
   name:
-    description: The group. Left out, or V(all), every group of the inventory is judged.
+    description: The group, or the cache service. Left out, or V(all), every one of the inventory is judged.
     type: str
+  kind:
+    description: What O(name) is.
+    type: str
+    choices: [group, cache]
+    default: group
+    version_added: 0.2.0
   spec:
     description: The spec to judge. Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
     type: dict
@@ -56,6 +62,7 @@ options:
     type: bool
     default: false
 seealso:
+  - module: inferops.pd.cache_validate
   - module: inferops.pd.group_plan
 """
 
@@ -119,22 +126,29 @@ observe:
   type: dict
 caches:
   description: The cache services that the groups use and that the collection deploys, in the order in which they are to be there.
-  returned: always
+  returned: for groups
   type: list
   elements: str
 parts:
   description:
-    - What a playbook goes through, one after the other. The services come first, then the groups, each with its C(name) and the C(role)
-      that brings it to what its spec says.
+    - What a playbook goes through, one after the other. The services that groups use come first, then what was judged.
+    - Each has its C(name), its C(kind), the C(role) that brings it to what its spec says, and what M(inferops.pd.host_facts) is to look at
+      (C(observe)).
   returned: always
   type: list
   elements: dict
 groups:
   description: The same by group name.
-  returned: always
+  returned: for groups
+  type: dict
+services:
+  description:
+    - By name, the findings, the service with its kind's defaults, the groups that use it, and what M(inferops.pd.host_facts) is to
+      look at.
+  returned: for cache services
   type: dict
 names:
-  description: The groups that were judged, in the inventory's order.
+  description: Those that were judged and that the collection deploys, in the inventory's order.
   returned: always
   type: list
   elements: str

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_verdict
-short_description: Reach one verdict for a group from the results of all its hosts
+short_description: Reach one verdict for a group or a cache service from the results of all its hosts
 version_added: 0.1.0
 description:
-  - Judges what every host of a plan said in a phase and decides for the group as a whole whether the run may go on.
+  - Judges what every host of a plan said in a phase and decides for the group, or the service, as a whole whether the run may go on.
   - A host of the plan without a result did not answer and counts as bad, which no expression over registered results notices by itself.
-  - A plan of M(inferops.pd.cache_plan) is judged too; it is good when every instance of the service answers.
+  - A cache service is judged as a group is. It is good when every instance of the plan answers; there is no router, endpoint or proof.
   - It runs on the controller, once, and changes nothing.
 author:
   - The inferops.pd contributors (@inferops)
@@ -24,7 +24,7 @@ extends_documentation_fragment:
   - inferops.pd.attributes.info_module
 options:
   plan:
-    description: The plan, as M(inferops.pd.group_plan) returns it.
+    description: The plan, as M(inferops.pd.group_plan) or M(inferops.pd.cache_plan) returns it.
     type: dict
     required: true
   phase:

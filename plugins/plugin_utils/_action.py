@@ -27,6 +27,7 @@ from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
 from ..module_utils._core.spec.cache_service import services_named, users_by_service
 from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.spec import parse
+from ..module_utils._core.spec.workload import GROUP, Kind
 from ..module_utils._engines import registry
 from ._caches import services_of
 from ._modes import load_modes
@@ -87,6 +88,10 @@ class PdAction(ActionBase):
     def act(self) -> dict[str, t.Any]:
         raise NotImplementedError
 
+    def as_if(self, arguments: t.Mapping[str, t.Mapping[str, t.Any]], **given: t.Any) -> None:
+        """Have the arguments of another action, by its defaults or as `given`: for an action that is a case of it."""
+        self.args = {**{name: one.get("default") for name, one in arguments.items()}, **self.args, **given}
+
     # -- variables -------------------------------------------------------------------------------------------------------------
 
     def variable(self, name: str, default: t.Any = None) -> t.Any:
@@ -105,10 +110,12 @@ class PdAction(ActionBase):
 
     def groups(self) -> dict[str, t.Any]:
         """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""
-        return self.merged("pd_groups", "Group", "{NAME: {mode: ..., ...}}")
+        return self.entries(GROUP)
 
-    def merged(self, name: str, what: str, form: str) -> dict[str, t.Any]:
-        """The dictionary `name` and every one whose name begins with it and an underscore, merged; an entry twice is an error."""
+    def entries(self, kind: Kind) -> dict[str, t.Any]:
+        """All workloads of a kind as the inventory has them: pd_groups or pd_caches, and every variable whose name begins with it and an
+        underscore, merged; an entry twice is an error."""
+        name = kind.entries
         merged: dict[str, t.Any] = {}
         origin: dict[str, str] = {}
         for variable in sorted(v for v in self.task_vars if v == name or v.startswith(f"{name}_")):
@@ -116,22 +123,24 @@ class PdAction(ActionBase):
             if found in (None, "", {}):
                 continue
             if not isinstance(found, dict):
-                raise PdError(f"{variable} is not a dictionary of {what.lower()}s by name. Write {variable}: {form}.")
+                raise PdError(f"{variable} is not a dictionary of {kind.noun}s by name. Write {variable}: {kind.form}.")
             for key, spec in found.items():
                 if key in merged:
-                    raise PdError(f"{what} {key!r} is defined twice: in {origin[key]} and in {variable}. Keep one.")
+                    raise PdError(
+                        f"{kind.title} {key!r} is defined twice: in {origin[key]} and in {variable}. Keep one."
+                    )
                 merged[key], origin[key] = spec, variable
         return merged
 
-    def spec_of(self, name: str) -> t.Any:
-        """The spec to work on: the argument `spec`, else the inventory's group of that name."""
+    def spec_of(self, name: str, kind: Kind = GROUP) -> t.Any:
+        """The spec to work on: the argument `spec`, else the inventory's entry of that name."""
         if self.args.get("spec") is not None:
             return to_plain(self.args["spec"])
-        groups = self.groups()
-        if name not in groups:
-            known = ", ".join(sorted(groups)) or "none; define pd_groups in group_vars"
-            raise PdError(f"There is no group {name!r} in pd_groups. Groups: {known}.")
-        return groups[name]
+        entries = self.entries(kind)
+        if name not in entries:
+            known = ", ".join(sorted(entries)) or f"none; define {kind.entries} in group_vars"
+            raise PdError(f"There is no {kind.noun} {name!r} in {kind.entries}. {kind.short.capitalize()}s: {known}.")
+        return entries[name]
 
     def catalogue(self) -> Catalogue:
         paths = names_list(self.args.get("modes_path")) or names_list(self.variable("pd_modes_path"))
@@ -250,15 +259,15 @@ def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, li
     return Known(hosts=facts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 
-def refuse(name: str, findings: Findings, fail_on: str) -> str | None:
-    """The message that a group is refused with, or None."""
+def refuse(name: str, findings: Findings, fail_on: str, kind: Kind = GROUP) -> str | None:
+    """The message that a workload is refused with, or None."""
     if not findings.fails(fail_on):
         return None
     plain = findings.to_plain()
     count = len([f for f in plain if f["severity"] == "error"])
     head = (
-        f"Group {name} is refused: {count} error{'s' if count != 1 else ''}."
+        f"{kind.title} {name} is refused: {count} error{'s' if count != 1 else ''}."
         if count
-        else f"Group {name} is refused (fail_on: {fail_on})."
+        else f"{kind.title} {name} is refused (fail_on: {fail_on})."
     )
     return f"{head}\n{as_text(plain)}"

@@ -14,6 +14,7 @@ from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
 from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
+from ..module_utils._core.spec.workload import CACHE
 from ._modes import BUILT_IN, check_schema, read_yaml
 from ._plain import names_list
 
@@ -50,11 +51,6 @@ def _load(path: str, _changed: int) -> CacheRecipe:
     return from_plain(raw, path)
 
 
-def merged(action: PdAction) -> dict[str, t.Any]:
-    """All services of the inventory, as written: pd_caches and every pd_caches_* merged; a name twice is an error."""
-    return action.merged("pd_caches", "Cache service", "{NAME: {provider: ..., hosts: ...}}")
-
-
 def recipes_of(action: PdAction) -> dict[str, CacheRecipe]:
     """The kinds that the action's modes_path, or pd_modes_path, adds to the built-in ones."""
     return load_recipes(names_list(action.args.get("modes_path")) or names_list(action.variable("pd_modes_path")))
@@ -62,7 +58,7 @@ def recipes_of(action: PdAction) -> dict[str, CacheRecipe]:
 
 def services_of(action: PdAction, findings: Findings) -> dict[str, CacheService]:
     """The services of the inventory, read; what is wrong with one goes to `findings`."""
-    return parse(merged(action), recipes_of(action), findings, action.groups())
+    return parse(action.entries(CACHE), recipes_of(action), findings, action.groups())
 
 
 def deployed_for(action: PdAction, group: str) -> list[str]:
@@ -70,7 +66,7 @@ def deployed_for(action: PdAction, group: str) -> list[str]:
     groups = action.groups()
     return sorted(
         name
-        for name, entry in merged(action).items()
+        for name, entry in action.entries(CACHE).items()
         if isinstance(entry, dict) and not entry.get("address") and group in users_of(name, groups)
     )
 

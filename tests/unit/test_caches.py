@@ -20,7 +20,8 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.plan.plan import
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, ServiceRequest
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_recipe import from_plain
-from ansible_collections.inferops.pd.plugins.module_utils._core.report import cache_status, cache_verdict
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import status, verdict
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import workload
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
     parse,
     split_address,
@@ -552,12 +553,12 @@ def test_another_runtime_needs_a_removal_first() -> None:
 def test_a_removal_needs_no_spec() -> None:
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service_of(MASTER), hosts)[0], hosts)
-    made = removal(Removal("store", Reality(after, RUN, users=["qwen"]), "cache"), Findings()).to_plain()
+    made = removal(Removal("store", Reality(after, RUN, users=["qwen"]), workload.CACHE), Findings()).to_plain()
     assert did(made) == ["remove store-cache-0 h1"]
     assert {h: (part["absent"], part["present"], part["create"]) for h, part in made["hosts"].items()} == {
         "h1": (["store-cache-0"], [], []),
     }
-    assert removal(Removal("store", Reality(fleet("h1"), RUN), "cache"), Findings()).changed is False
+    assert removal(Removal("store", Reality(fleet("h1"), RUN), workload.CACHE), Findings()).changed is False
 
 
 # -- verdict and status ------------------------------------------------------------------------------------------------
@@ -570,21 +571,30 @@ def test_a_verdict_is_good_only_when_every_instance_answers() -> None:
     def result(name: str, state: str) -> list[dict[str, t.Any]]:
         return [{"ok": True}, {"members": {name: {"state": state, "why": "it has ended"}}, "not_ready": {}}]
 
-    good = cache_verdict.reach(
-        made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "ready")}, "final"
-    )
+    good = verdict.reach(made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "ready")}, "final")
     assert good.good
     assert good.msg == "Cache service lm is running: h1 127.0.0.1:40001, h2 127.0.0.1:40001."
-    bad = cache_verdict.reach(
-        made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "failed")}, "final"
-    )
+    bad = verdict.reach(made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "failed")}, "final")
     assert not bad.good
     assert "1 of 2 instances ready" in bad.msg
     assert "- lm-cache-1 on h2: it has ended" in bad.msg
     assert "Nothing of qwen was touched." in bad.msg
-    lost = cache_verdict.reach(made, {"h1": result("lm-cache-0", "ready")}, "final")
+    lost = verdict.reach(made, {"h1": result("lm-cache-0", "ready")}, "final")
     assert not lost.good
     assert "h2 did not answer" in lost.msg
+
+
+def of_service(
+    hosts: dict[str, Host],
+    service: t.Any = None,
+    template: t.Any = None,
+    silent: t.Sequence[str] = (),
+    named_by: t.Sequence[str] = (),
+    wanted: int = 0,
+) -> dict[str, t.Any]:
+    """The state of the service `store`."""
+    subject = status.Subject(workload.CACHE, "store", service, template, (), wanted, named_by)
+    return status.of(subject, hosts, silent)
 
 
 def test_status_of_a_service() -> None:
@@ -592,26 +602,26 @@ def test_status_of_a_service() -> None:
     template = render(service, RECIPES["mooncake"], Findings())
 
     def state(now: dict[str, Host], **more: t.Any) -> dict[str, t.Any]:
-        return cache_status.of_service("store", service, template, now, more.pop("silent", ()), ["qwen"], 1)
+        return of_service(now, service, template, more.pop("silent", ()), ["qwen"], 1)
 
     assert state(hosts)["state"] == "absent", "PENDING is the word for an edited spec"
     after = carried_out(plan_of(service, hosts)[0], hosts)
-    told = "\n".join(cache_status.table(state(after)))
+    told = "\n".join(status.table(state(after)))
     assert "cache store: RUNNING  mooncake, 1 of 1 instances ready, wanted by qwen (pending)" in told
     assert "store-cache-0  h1    ready" in told
-    assert cache_status.names_on(after) == {"store"}
+    assert workload.names_on(after, workload.CACHE) == {"store"}
     assert state({}, silent=["h1"])["state"] == "absent"
     down = carried_out(plan_of(service, hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
     assert state(down)["state"] == "error"
     silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].facts["records"]))}
-    told = "\n".join(cache_status.table(state(silent, silent=["h1"])))
+    told = "\n".join(status.table(state(silent, silent=["h1"])))
     assert "cache store: UNKNOWN" in told
     assert "members_unknown" in told
     assert "wanted by qwen (unknown: not every host answered)" in told
     given = read({"provider": "mooncake", "address": "10.0.0.9:50051"})[0]
-    (line,) = cache_status.table(cache_status.of_service("store", given, None, hosts, (), []))
+    (line,) = status.table(of_service(hosts, given))
     assert line == "cache store: mooncake at 10.0.0.9:50051, run by somebody else, used by no group"
-    orphan = cache_status.of_service("store", None, None, after, (), [])
+    orphan = of_service(after)
     assert orphan["marks"][0]["mark"] == "not_in_inventory"
 
 
@@ -627,9 +637,9 @@ def test_who_uses_a_service_is_read_from_what_runs() -> None:
     ]
     hosts = {"h1": read_host("h1", {"members": members})}
     given = read({"provider": "mooncake", "address": "10.0.0.9:50051"})[0]
-    state = cache_status.of_service("store", given, None, hosts, (), ["a", "bare", "ended"])
+    state = of_service(hosts, given, named_by=["a", "bare", "ended"])
     assert (state["users"], state["wanted_by"], state["left_by"]) == (["a", "gone"], ["bare", "ended"], ["gone"])
-    (line,) = cache_status.table(state)
+    (line,) = status.table(state)
     assert line.endswith(
         "used by a (running), gone (running, its spec no longer names it), wanted by bare (pending), ended (pending)"
     )

@@ -11,6 +11,7 @@ import typing as t
 
 from ..base.arguments import options
 from ..base.plain import Plain
+from ..spec.workload import GROUP, KINDS
 from ..work.member import Part
 from .value import Plan
 
@@ -76,18 +77,14 @@ def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
     """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
     if not plan.changed and not plan.pending and not plan.steps:
         return []
-    was = before.get("revision") if plan.kind == "group" else plan.revision
+    kind, was = KINDS[plan.kind], before.get("revision")
     revision = plan.revision if was in (None, plan.revision) else f"{was} -> {plan.revision}"
-    if plan.kind == "group":
-        head = f"group {plan.group}: {plan.action}, mode {plan.mode}, revision {revision}"
-    else:
-        head = f"cache service {plan.group}: {plan.action}, {plan.mode}" + (
-            f", revision {revision}" if revision else ""
-        )
+    recipe = f"mode {plan.mode}" if kind is GROUP else str(plan.mode)
+    head = f"{kind.noun} {plan.group}: {plan.action}, {recipe}" + (f", revision {revision}" if revision else "")
     lines = [f"{head}, generation {plan.generation}"]
     told = [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)] if masked else []
     if plan.pending:
-        lines.append(f"pending, applied by {applied_by(plan)}:")
+        lines.append(f"pending, applied by {kind.restart(plan.group)}:")
         lines += [*told, *(f"  ~ {line}" for line in plan.moved)]
     elif plan.action == "restart":
         lines += told
@@ -97,13 +94,6 @@ def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
     if plan.endpoint.url:
         lines.append(f"endpoint: {plan.endpoint.url} serves {plan.endpoint.served_model_name}")
     return [{"prepared": "\n".join(lines) + "\n"}]
-
-
-def applied_by(plan: Plan) -> str:
-    """What applies a pending configuration."""
-    if plan.kind == "group":
-        return f"inferops.pd.restart -e pd_group={plan.group}"
-    return f"inferops.pd.caches -e pd_cache={plan.group} -e pd_restart_caches=true"
 
 
 def _of_router(plan: Plan) -> list[str]:

@@ -12,13 +12,13 @@ from ..base.plain import Plain
 from ..recipes.engine import Engine
 from ..rules import checks_cache, checks_hardware
 from ..spec.spec import Group
+from ..spec.workload import GROUP
 from ..template.template import GroupTemplate
 from ..work.member import Member
 from ..work.share import Upstream
 from . import diff, drift, formations, record
 from .drift import Moved
 from .group_choice import decide
-from .kind import Draft, Kind
 from .peer_snapshot import snapshot
 from .placement import Seats
 from .preconditions import check_hosts, check_pasted
@@ -27,14 +27,15 @@ from .router_step import router_step
 from .seating import seat_members
 from .situation import Choice
 from .value import Endpoint, Plan, Proof, RouterStep
+from .way import Draft, Way
 
 GroupDraft = Draft[Group, GroupTemplate]
 
 
-class Groups(Kind[Group, GroupTemplate]):
+class Groups(Way[Group, GroupTemplate]):
     """The kind of workload that a group is."""
 
-    name, word, formations = "group", "group", True
+    kind = GROUP
 
     def choose(self, draft: GroupDraft) -> Choice:
         return decide(draft.asked, draft.situation, draft.findings)
@@ -109,7 +110,7 @@ class Groups(Kind[Group, GroupTemplate]):
             + "; ".join(line.strip() for line in lines[:6])
             + (f"; and {len(lines) - 6} more lines" if len(lines) > 6 else "")
             + ".",
-            f"Apply it to the whole group: ansible-playbook {diff.applied_by(plan)}. Undo the edit to clear it.",
+            f"Apply it to the whole group: ansible-playbook {self.kind.restart(plan.group)}. Undo the edit to clear it.",
         )
         return plan
 

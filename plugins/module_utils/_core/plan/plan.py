@@ -19,54 +19,56 @@ from ..facts.observed import Member as LiveMember
 from ..facts.record import differs
 from ..facts.tombstone import Tombstone
 from ..spec.cache_service import CacheService
+from ..spec.workload import GROUP, Kind
 from . import diff, formations, machines, record
 from .formations import formation_of
 from .group import Groups
-from .kind import Draft, Kind
 from .reach import check_damaged, check_lost, check_reach
 from .service import Services
 from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
 from .steps import removal_steps, steps_of, tombstone_steps
 from .value import Lost, Plan, RouterStep
+from .way import Draft, Way
 
-GROUP, SERVICE = Groups(), Services()
+WAYS: tuple[Groups, Services] = (Groups(), Services())
 
 
 def make(asked: AnyRequest, findings: Findings) -> Plan:
     """The plan. What stands in its way is in `findings`; a plan with errors is for reading only."""
+    groups, services = WAYS
     if isinstance(asked.workload, CacheService):
-        return _make(t.cast("t.Any", asked), SERVICE, findings)
-    return _make(t.cast("t.Any", asked), GROUP, findings)
+        return _make(asked, services, findings)
+    return _make(asked, groups, findings)
 
 
-def _make(asked: Asked[Workload, Template], kind: Kind[Workload, Template], findings: Findings) -> Plan:
-    situation = _situation(asked.name, asked.reality, kind, asked.action, findings)
+def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findings: Findings) -> Plan:
+    situation = _situation(asked.name, asked.reality, way.kind, asked.action, findings)
     draft = Draft(asked, situation, findings)
-    draft = replace(draft, choice=kind.choose(draft))
-    draft = replace(draft, formation=formation_of(asked, situation, draft.choice, kind.formations, findings))
-    choice, seats = kind.seat(draft)
+    draft = replace(draft, choice=way.choose(draft))
+    draft = replace(draft, formation=formation_of(asked, situation, draft.choice, way.kind.joined, findings))
+    choice, seats = way.seat(draft)
     draft = replace(draft, choice=choice, seats=seats)
-    choice, seats, moved = kind.drift(draft)
+    choice, seats, moved = way.drift(draft)
     draft = replace(draft, choice=choice, seats=seats, moved=moved)
-    kind.check_hosts(draft)
-    draft = replace(draft, members=kind.render(draft))
-    router = kind.router(draft)
+    way.check_hosts(draft)
+    draft = replace(draft, members=way.render(draft))
+    router = way.router(draft)
     if router.member is not None:
         members = tuple(router.member if m.id == router.member.id else m for m in draft.members)
         draft = replace(draft, members=members, router=router)
     else:
         draft = replace(draft, router=router)
-    return _assembled(draft, kind)
+    return _assembled(draft, way)
 
 
-def _assembled(draft: Draft[Workload, Template], kind: Kind[Workload, Template]) -> Plan:
+def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -> Plan:
     asked, choice, formation = draft.asked, draft.choice, draft.formation
     situation: Situation = draft.situation
     request = t.cast("AnyRequest", asked)
     plan = Plan(
         group=asked.name,
-        kind=kind.name,
+        kind=way.kind.name,
         action=asked.action,
         run=asked.reality.run.nonce,
         revision=asked.template.revision,
@@ -74,33 +76,31 @@ def _assembled(draft: Draft[Workload, Template], kind: Kind[Workload, Template])
         generation=formation.generation,
         members=draft.members,
         router=draft.router,
-        steps=tuple(steps_of(request, situation, choice, draft.router, draft.members, formation, kind.word)),
+        steps=tuple(steps_of(request, situation, choice, draft.router, draft.members, formation, way.kind.short)),
         hosts=slices_of(request, situation, choice, draft.members, draft.router, formation),
         unknown=tuple(place.id for place in situation.unknown),
         hold=_hold(choice.going),
         fence=_fence_of(situation, asked.reality.lost, formation.graves),
-        **kind.fields(draft),
+        **way.fields(draft),
     )
-    plan = replace(plan, record=kind.record(draft, plan))
+    plan = replace(plan, record=way.record(draft, plan))
     # Waiting for a member that comes up by itself is work, and changes nothing.
     worked = any(s.do != "wait" for s in plan.steps)
     plan = replace(plan, changed=worked or differs(plan.record, situation.record))
-    plan = kind.say(draft, plan)
+    plan = way.say(draft, plan)
     return plan.with_diff(diff.of_plan(plan, situation.record, asked.template.masked()))
 
 
-def _situation(
-    name: str, reality: Reality, kind: Kind[Workload, Template], action: str, findings: Findings
-) -> Situation:
+def _situation(name: str, reality: Reality, kind: Kind, action: str, findings: Findings) -> Situation:
     """What there is of the workload, and what of it stands in the way of any plan."""
-    situation = Situation.of(name, reality.hosts, reality.silent, reality.gone, kind.formations)
+    situation = Situation.of(name, reality.hosts, reality.silent, reality.gone, kind.joined)
     machines.check(reality.hosts, findings)
     machines.check_group(name, reality.hosts, situation.noted, findings)
     check_lost(reality.lost, {*reality.hosts, *situation.renamed}, findings)
     check_damaged(action, situation, findings)
-    if kind.formations:
+    if kind.joined:
         check_reach(action, situation, reality, findings)
-    formations.say_strays(situation, kind.word, findings)
+    formations.say_strays(situation, kind.short, findings)
     return situation
 
 
@@ -113,21 +113,20 @@ class Removal:
 
     name: str
     reality: Reality
-    kind: t.Literal["group", "cache"] = "group"
+    kind: Kind = GROUP
 
 
 def removal(asked: Removal, findings: Findings) -> Plan:
     """The plan that takes a workload down. What runs, and the record, say all of it. What a lost host had is not forgotten: the record of
     the rest keeps its tombstone until it has been seen."""
-    kind: Groups | Services = GROUP if asked.kind == GROUP.name else SERVICE
-    name, reality = asked.name, asked.reality
-    situation = _situation(name, reality, t.cast("t.Any", kind), "remove", findings)
+    kind, name, reality = asked.kind, asked.name, asked.reality
+    situation = _situation(name, reality, kind, "remove", findings)
     noted = situation.record
-    graves, raised = formations.tombstones(situation, reality) if kind.formations else ((), {})
+    graves, raised = formations.tombstones(situation, reality) if kind.joined else ((), {})
     formations.say_graves(name, graves, reality.hosts, findings)
     going = [*situation.members, *(s.member for s in situation.strays)]
     mine = {m.host for m in going} | {n for n, host in reality.hosts.items() if name in host.records}
-    steps = removal_steps(situation, sorted(mine), kind.word) + tombstone_steps(situation, graves, raised)
+    steps = removal_steps(situation, sorted(mine), kind.short) + tombstone_steps(situation, graves, raised)
     plan = Plan(
         group=name,
         kind=kind.name,
@@ -139,7 +138,7 @@ def removal(asked: Removal, findings: Findings) -> Plan:
         formation=situation.formation,
         generation=situation.generation,
         readiness="any_per_role" if kind is GROUP else "all",
-        router=RouterStep(policy=(noted.get("router") or {}).get("policy"), why=f"the {kind.word} is removed"),
+        router=RouterStep(policy=(noted.get("router") or {}).get("policy"), why=f"the {kind.short} is removed"),
         steps=tuple(steps),
         hosts=removal_slices(name, situation, reality, any(grave.router for grave in graves)),
         unknown=tuple(place.id for place in situation.unknown),

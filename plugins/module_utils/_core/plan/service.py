@@ -12,11 +12,11 @@ from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.observed import Host
 from ..spec.cache_service import ROLE, CacheService
+from ..spec.workload import CACHE
 from ..template.cache_template import CacheTemplate
 from ..work.member import Member
 from . import diff, record
 from .cache_member import as_it_runs, build
-from .kind import Draft, Kind
 from .member import CONTAINERS, member_id, seat_of
 from .placement import Seats
 from .preconditions import check_ephemeral, check_runtime_of
@@ -24,14 +24,15 @@ from .seating import seat_instances
 from .service_choice import choose
 from .situation import Choice, ServiceRequest, Situation
 from .value import Plan, RouterStep
+from .way import Draft, Way
 
 ServiceDraft = Draft[CacheService, CacheTemplate]
 
 
-class Services(Kind[CacheService, CacheTemplate]):
+class Services(Way[CacheService, CacheTemplate]):
     """The kind of workload that a cache service is."""
 
-    name, word, formations = "cache", "service", False
+    kind = CACHE
 
     def choose(self, draft: ServiceDraft) -> Choice:
         asked, service = draft.asked, draft.asked.workload
@@ -147,7 +148,7 @@ def _say_pending(draft: ServiceDraft, plan: Plan) -> None:
     draft.findings.warning(
         "cache-pending",
         f"the spec of cache service {asked.name} differs from what runs, and nothing is restarted: {told}.",
-        f"Apply it: ansible-playbook {diff.applied_by(plan)}.{after}",
+        f"Apply it: ansible-playbook {CACHE.restart(plan.group)}.{after}",
     )
 
 

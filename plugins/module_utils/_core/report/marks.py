@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The marks of a group: what is to be known beside its state. Each is a stable word (docs/playbooks.md has them) with
+"""The marks of a workload: what is to be known beside its state. Each is a stable word (docs/playbooks.md has them) with
 its reason."""
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from ..facts.observed import Host, Member
 from ..plan.peer_snapshot import forgot_peers, stale_peers
 from ..plan.situation import EVERYWHERE, Reach, Situation
 from ..spec.spec import ENGINE_ROLES, Group
+from ..spec.workload import Kind
 from ..template.template import GroupTemplate
 
 Mark = dict[str, t.Any]
 
 
-def of_group(
+def of(
+    kind: Kind,
     group: Group | None,
     template: GroupTemplate | None,
     situation: Situation,
@@ -28,34 +30,33 @@ def of_group(
     findings: t.Sequence[Finding],
     reach: Reach = EVERYWHERE,
 ) -> list[Mark]:
-    """All marks of a group, in the order in which a person wants them."""
+    """All marks that what runs gives rise to, in the order in which a person wants them. `group` and `template` are None for what is no
+    group, or has no spec."""
     engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
-    marks = _counts(group, roles, state)
+    marks = _counts(kind, group, roles, state)
     marks += forgot_peers(situation)
     marks += stale_peers(situation)
     marks += _pairing(findings)
     marks += _misplaced(template, engines)
     marks += _remote(engines)
     marks += _caches(engines)
-    marks += _hosts_changed(situation, hosts)
-    marks += _strays(situation)
+    marks += _hosts_changed(kind, situation, hosts)
+    marks += _strays(kind, situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
     marks += _held(situation, hosts)
     for host, damage in situation.damaged:
         marks.append({"mark": "state_damaged", "why": f"{host}: {damage.path} is damaged ({damage.why})"})
     if situation.unknown:
         marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
-    if group is None:
-        marks.append({"mark": "not_in_inventory", "why": "the group runs, but no pd_groups entry names it"})
     return marks
 
 
-def _strays(situation: Situation) -> list[Mark]:
-    """Members of the group's name that are none of the group: they hold GPUs and ports, and get no request of this group's router."""
+def _strays(kind: Kind, situation: Situation) -> list[Mark]:
+    """Members of a workload's name that are none of it: they hold GPUs and ports, and get no request of a group's router."""
     return [
         {
             "mark": "stray",
-            "why": f"{s.member.id} on {s.member.host} is none of the group: {s.why}. The next deploy stops it",
+            "why": f"{s.member.id} on {s.member.host} is none of the {kind.short}: {s.why}. The next deploy stops it",
             "host": s.member.host,
         }
         for s in situation.strays
@@ -81,9 +82,9 @@ def _ports(ports: t.Sequence[int]) -> str:
     return f"port {', '.join(map(str, ports[:4]))}" + (f" and {len(ports) - 4} more" if len(ports) > 4 else "")
 
 
-def _counts(group: Group | None, roles: t.Mapping[str, t.Mapping[str, int]], state: str) -> list[Mark]:
+def _counts(kind: Kind, group: Group | None, roles: t.Mapping[str, t.Mapping[str, int]], state: str) -> list[Mark]:
     marks: list[Mark] = []
-    for role in ENGINE_ROLES:
+    for role in kind.serving:
         counts = roles[role]
         if state == "running" and counts["ready"] < counts["desired"]:
             marks.append({"mark": "ratio_unmet", "why": f"{role} {counts['ready']} of {counts['desired']} ready"})
@@ -148,10 +149,11 @@ def _caches(engines: t.Sequence[Member]) -> list[Mark]:
     return marks
 
 
-def _hosts_changed(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
-    """Values of a host that are in a member's command line, and are others by now. The spec's revision does not cover them."""
+def _hosts_changed(kind: Kind, situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
+    """Values of a host that are in a member's command line, and are others by now. The spec's revision does not cover them. What listens
+    where its own spec says, as a cache service does, is told nothing of by the host's address."""
     found: dict[tuple[str, str], list[str]] = {}
-    for member in situation.members:
+    for member in situation.members if kind.joined else ():
         host = hosts.get(member.host)
         if host is None or not member.alive or member.draining:
             continue

@@ -1,59 +1,102 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state of a group: what it is, how many of each role are ready, and the marks beside it."""
+"""The state of a workload, a group or a cache service: what it is, how many of each role are ready, and the marks beside it. What differs
+between the two is their kind's (spec/workload.py), and what only one of them has: a router and an endpoint, or users."""
 
 from __future__ import annotations
 
 import time
 import typing as t
+from dataclasses import dataclass
 
 from ..base.finding import Finding
-from ..facts.observed import Host, Member
-from ..facts.tombstone import Place
+from ..facts.observed import Host
 from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
 from ..plan.situation import EVERYWHERE, Reach, Situation
-from ..spec.spec import ENGINE_ROLES, ROLES, Group
+from ..spec.cache_service import CacheService
+from ..spec.spec import ENGINE_ROLES, Group
+from ..spec.workload import CACHE, GROUP, Kind
+from ..template.cache_template import CacheTemplate
 from ..template.template import GroupTemplate
-from . import marks
+from . import marks, members, users
+from .users import Users
+
+State = dict[str, t.Any]
 
 
-def of_group(
-    name: str,
-    group: Group | None,
-    template: GroupTemplate | None,
+@dataclass(frozen=True)
+class Subject:
+    """Whose state is told, and what is known of it beside the hosts' facts. `spec` is None for one that runs and is in no inventory any
+    more, or that cannot be read, which `findings` say then; `wanted` is how many members of a role the inventory asks for where the spec
+    does not say; `named_by` are the groups whose specs name a cache service."""
+
+    kind: Kind
+    name: str
+    spec: Group | CacheService | None = None
+    template: GroupTemplate | CacheTemplate | None = None
+    findings: t.Sequence[Finding] = ()
+    wanted: int = 0
+    named_by: t.Sequence[str] = ()
+
+    @property
+    def refused(self) -> list[str]:
+        return [f.message for f in self.findings if f.severity == "error"]
+
+    @property
+    def in_inventory(self) -> bool:
+        """A spec that cannot be read is one all the same."""
+        return self.spec is not None or bool(self.refused)
+
+    @property
+    def group(self) -> Group | None:
+        return self.spec if isinstance(self.spec, Group) else None
+
+    @property
+    def group_template(self) -> GroupTemplate | None:
+        return self.template if isinstance(self.template, GroupTemplate) else None
+
+    @property
+    def service(self) -> CacheService | None:
+        return self.spec if isinstance(self.spec, CacheService) else None
+
+
+def of(
+    subject: Subject,
     hosts: t.Mapping[str, Host],
     silent: t.Collection[str],
-    findings: t.Sequence[Finding] = (),
     reach: Reach = EVERYWHERE,
     away: t.Collection[str] = (),
-) -> dict[str, t.Any]:
-    """Everything that is to be said of a group. `group` is None for one that runs but is in no inventory any more; `away` are hosts out of
-    service."""
-    situation = Situation.of(name, hosts, silent, away)
-    noted = situation.record
-    desired = dict(noted.get("desired") or {})
-    if group is not None:
-        desired = {r.name: desired.get(r.name, r.replicas) for r in group.engine_roles}
-    roles = {role: _role(role, situation, 1 if role == "router" else desired.get(role, 0)) for role in ROLES}
+) -> State:
+    """Everything that is to be said of a workload. `away` are hosts out of service."""
+    kind, name = subject.kind, subject.name
+    situation = Situation.of(name, hosts, silent, away, formations=kind.joined)
+    noted, template = situation.record, subject.template
+    desired = _desired(subject, situation)
+    roles = {role: members.counts_of(role, situation, desired.get(role, 0)) for role in kind.roles}
     registered = bool((noted.get("endpoint") or {}).get("registered"))
-    readiness = group.readiness if group else "any_per_role"
     pending = template is not None and any(m.revision != template.revision for m in situation.members if m.alive)
     lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
-    recipe_changed = bool(pending and group and record.same_spec(noted, group))
+    recipe_changed = bool(pending and subject.group and record.same_spec(noted, subject.group))
     moved = [one.line() for one in drift.changed(situation.members, hosts)]
     pending = pending or bool(moved)
-    lines += moved
-    state, message = _state(roles, situation, registered, readiness)
+    state, message = _state(subject, roles, situation, registered)
     if pending and state == "running" and peer_snapshot.stale_peers(situation):
         state, message = (
             "partial",
             "its router has stale peers, and is replaced by the restart that applies what is pending",
         )
-    if state == "pending" and not noted and silent:
+    if state == kind.states.nothing and not noted and silent:
         message = f"nothing is known of it, and {', '.join(sorted(silent))} did not answer"
-    return {
+    told = marks.of(
+        kind, subject.group, subject.group_template, situation, hosts, roles, state, subject.findings, reach
+    )
+    told += [{"mark": "spec_refused", "why": why} for why in subject.refused]
+    if not subject.in_inventory:
+        why = f"the {kind.short} runs, but no {kind.entries} entry names it"
+        told.append({"mark": "not_in_inventory", "why": why})
+    common = {
         "name": name,
         "state": state,
         "message": message,
@@ -62,70 +105,67 @@ def of_group(
         "revision": noted.get("revision"),
         "spec_revision": template.revision if template else None,
         "pending": pending,
-        "pending_diff": lines,
+        "pending_diff": lines + moved,
         "recipe_changed": recipe_changed,
         "roles": roles,
-        "marks": marks.of_group(group, template, situation, hosts, roles, state, findings, reach),
-        "router": _router(situation),
-        "endpoint": {**(noted.get("endpoint") or {"url": None}), "registered": registered},
-        "members": [_member(m) for m in _ordered(situation.members)]
-        + [_unknown(place, reach) for place in situation.unknown],
-        "strays": [{**_member(s.member), "state": "stray", "ready": False, "why": s.why} for s in situation.strays],
+        "marks": told,
+        "members": members.rows_of(kind, situation, reach),
+        "strays": members.strays_of(situation),
         "tombstones": [grave.to_plain() for grave in situation.tombstones],
-        "in_inventory": group is not None,
+        "in_inventory": subject.in_inventory,
         "lock": next((host.locks[name] for host in hosts.values() if name in host.locks), None),
     }
+    if kind.router:
+        endpoint = {**(noted.get("endpoint") or {"url": None}), "registered": registered}
+        return {**common, "router": _router(situation), "endpoint": endpoint}
+    found = users.of(name, subject.named_by, hosts, all_answered=not silent)
+    return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
 
 
-def _unknown(place: Place, reach: Reach) -> dict[str, t.Any]:
-    """A member that only the record knows of at the moment."""
-    known = {"id": place.id, "role": place.role, "host": place.host}
-    return {**known, "state": "unknown", "ready": False, "why": f"its host {reach.why(place.host)}"}
+def _desired(subject: Subject, situation: Situation) -> dict[str, int]:
+    """How many members of each role there are to be: as the record says, else as the spec does."""
+    if subject.kind is CACHE:
+        here = len(situation.members) + len(situation.unknown)
+        return dict.fromkeys(CACHE.roles, max(here, subject.wanted))
+    desired = dict(situation.record.get("desired") or {})
+    if subject.group is not None:
+        desired = {r.name: desired.get(r.name, r.replicas) for r in subject.group.engine_roles}
+    return {**desired, "router": 1}
 
 
-def _ordered(members: t.Iterable[Member]) -> list[Member]:
-    return sorted(members, key=lambda m: (ROLES.index(m.role), m.index))
-
-
-def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
-    members = situation.of_role(role)
-    return {
-        "desired": desired,
-        "ready": sum(1 for m in members if m.alive and m.ready and not m.draining),
-        "running": sum(1 for m in members if m.alive),
-        "down": sum(1 for m in members if not m.alive),
-        "draining": sum(1 for m in members if m.draining),
-        "unknown": sum(1 for place in situation.unknown if place.role == role),
-    }
+def _of_service(subject: Subject, situation: Situation, roles: t.Mapping[str, t.Mapping[str, int]]) -> dict[str, t.Any]:
+    """What only a cache service has: a kind, and clients."""
+    service, (counts,) = subject.service, roles.values()
+    about = service.to_plain() if service else situation.record.get("cache") or {}
+    keys = ("provider", "scope", "clients", "address")
+    return {**{key: about.get(key) for key in keys}, "ready": counts["ready"], "desired": counts["desired"]}
 
 
 def _state(
-    roles: t.Mapping[str, t.Mapping[str, int]], situation: Situation, registered: bool, readiness: str
+    subject: Subject, roles: t.Mapping[str, t.Mapping[str, int]], situation: Situation, registered: bool
 ) -> tuple[str, str]:
     """The state and its reason: the first that fits."""
-    short = sorted(
-        r
-        for r in ROLES
-        if roles[r]["ready"] < (1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]))
-    )
+    kind = subject.kind
+    if subject.service is not None and subject.service.address:
+        return "external", ""
+    readiness = subject.group.readiness if subject.group else "any_per_role" if kind.joined else "all"
+    least = {r: 1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]) for r in kind.roles}
+    short = sorted(r for r in kind.roles if roles[r]["ready"] < least[r])
     forgot = peer_snapshot.forgot_peers(situation)
-    if not short and registered and not forgot:
+    if not short and (registered or not kind.router) and not forgot:
         return "running", ""
     if not short and forgot:
-        return "partial", "the endpoint is registered, and its router has no confirmed peers" if registered else forgot[
-            0
-        ]["why"]
+        told = "the endpoint is registered, and its router has no confirmed peers"
+        return "partial", told if registered else forgot[0]["why"]
     if any(m.alive and m.ready for m in situation.members):
-        return (
-            "partial",
-            f"roles not ready: {', '.join(short)}" if short else "waiting for the endpoint to be registered",
-        )
+        waits = "waiting for the endpoint to be registered"
+        return "partial", f"roles not ready: {', '.join(short)}" if short else waits
     failed = [m for m in situation.members if not m.alive]
     if failed:
         return "error", f"{len(failed)}/{len(situation.members)} members failed"
     if situation.unknown:
-        return "partial", "no host that runs a member answered"
-    return "pending", "no member is running yet"
+        return kind.states.unseen, "no host that runs a member answered"
+    return (kind.states.coming if situation.members else kind.states.nothing), "no member is running yet"
 
 
 def _router(situation: Situation) -> dict[str, t.Any]:
@@ -146,86 +186,50 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     }
 
 
-def _shown(member: Member) -> str:
-    if member.draining:
-        return "draining"
-    if member.alive and member.ready:
-        return "ready"
-    return "loading" if member.state == "running" else member.state
-
-
-def _member(member: Member) -> dict[str, t.Any]:
-    live = member.live
-    return {
-        "id": member.id,
-        "role": member.role,
-        "host": member.host,
-        "state": _shown(member),
-        "ready": member.ready and not member.draining,
-        "why": live.get("why"),
-        "pid": live.get("pid"),
-        "restarts": live.get("restarts", 0),
-        "since": live.get("since"),
-        "url": member.label.get("url"),
-        "port": member.label.get("port"),
-        "ports": member.label.get("ports") or {},
-        "gpus": member.gpus,
-        "revision": member.revision,
-        "generation": member.generation,
-        "log": live.get("log"),
-    }
+# -- what a person is told ---------------------------------------------------------------------------------------------------------
 
 
 def table(status: t.Mapping[str, t.Any]) -> list[str]:
-    """The state as lines for a terminal: the group, its marks, then a row a member."""
-    roles = status["roles"]
-    counts = ", ".join(
-        f"{role} {roles[role]['ready']}/{roles[role]['desired']}"
-        + (f" ({roles[role]['draining']} draining)" if roles[role]["draining"] else "")
-        for role in ROLES
-    )
-    lines = [
-        f"{status['name']}: {status['state'].upper()}"
-        + (f" ({status['message']})" if status["message"] else "")
-        + f"   {counts}"
-    ]
-    endpoint = status["endpoint"]
-    lines.append(
-        f"  endpoint {endpoint.get('url') or 'none'}"
-        + ("" if endpoint["registered"] else " (not registered)")
-        + f"   generation {status['generation']}   revision {status['revision'] or '-'}"
-    )
-    router = status["router"]
-    if router["policy"]:
-        lines.append(
-            f"  router   {router['policy']} membership, {len(router['peers'])} peers"
-            + (", confirmed" if router["confirmed"] else ", NOT the members that run")
-        )
+    """The state as lines for a terminal: the workload, its marks, then a row a member."""
+    kind = CACHE if "instances" in status else GROUP
+    lines = _of_a_group(status) if kind.router else [_of_a_service(status)]
+    if status["state"] == "external":
+        return lines
     for mark in status["marks"]:
         lines.append(f"  ! {mark['mark']}: {mark['why']}")
     if status["pending"]:
         why = " (the recipe changed with the collection, the spec did not)" if status["recipe_changed"] else ""
-        lines.append(
-            f"  ! pending configuration{why}, applied by: ansible-playbook inferops.pd.restart -e pd_group={status['name']}"
-        )
+        what = "pending configuration" if kind.router else "pending"
+        lines.append(f"  ! {what}{why}, applied by: ansible-playbook {kind.restart(status['name'])}")
         lines += [f"      {line}" for line in status["pending_diff"]]
     if status["lock"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
         lines.append(f"  ! locked by {status['lock'].get('who')} since {since}")
-    return lines + _rows([*status["members"], *status.get("strays", ())])
+    return lines + members.table(kind, [*status["members"], *status.get("strays", ())])
 
 
-def _rows(members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    if not members:
-        return []
-    rows = [("MEMBER", "ROLE", "HOST", "STATE", "PID", "PORTS", "NOTE")]
-    for m in members:
-        bands = [
-            f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "")
-            for n, b in (m.get("ports") or {}).items()
-        ]
-        note = (f"restarted {m['restarts']}x " if m.get("restarts") else "") + (m.get("why") or "")
-        ports = ", ".join([str(m["port"]), *bands]) if m.get("port") else ""
-        rows.append((m["id"], m["role"], m["host"], m["state"], str(m.get("pid") or "-"), ports, note.strip()))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
+    counts = ", ".join(
+        f"{role} {one['ready']}/{one['desired']}" + (f" ({one['draining']} draining)" if one["draining"] else "")
+        for role, one in status["roles"].items()
+    )
+    message = f" ({status['message']})" if status["message"] else ""
+    endpoint, router = status["endpoint"], status["router"]
+    lines = [
+        f"{status['name']}: {status['state'].upper()}{message}   {counts}",
+        f"  endpoint {endpoint.get('url') or 'none'}"
+        + ("" if endpoint["registered"] else " (not registered)")
+        + f"   generation {status['generation']}   revision {status['revision'] or '-'}",
+    ]
+    if router["policy"]:
+        confirmed = ", confirmed" if router["confirmed"] else ", NOT the members that run"
+        lines.append(f"  router   {router['policy']} membership, {len(router['peers'])} peers{confirmed}")
+    return lines
+
+
+def _of_a_service(status: t.Mapping[str, t.Any]) -> str:
+    used = Users.of_plain(status).told()
+    if status["state"] == "external":
+        return f"cache {status['name']}: {status['provider']} at {status['address']}, run by somebody else, {used}"
+    count = f"{status['ready']} of {status['desired']} instances ready"
+    return f"cache {status['name']}: {status['state'].upper()}  {status['provider']}, {count}, {used}"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict: from what every host of the group said in a phase, whether the run may go on, and what a person is told."""
+"""The verdict: from what every host of a workload said in a phase, whether the run may go on, and what a person is told. Of a group and
+of a cache service alike: what differs between them is their kind's (spec/workload.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..facts import images
 from ..plan.router_step import told as peers_told
-from ..spec.spec import ENGINE_ROLES
+from ..spec import workload
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, t.Sequence[Result]]
@@ -61,7 +62,7 @@ def reach(plan: Result, results: Results, phase: str, readiness: str | None = No
     if phase == "prepare":
         return prepared(plan, results)
     readiness = readiness or str(plan.get("readiness") or "any_per_role")
-    verdict = _engines(plan, results, readiness)
+    verdict = _members(plan, results, readiness)
     verdict.phase = phase
     if phase == "final":
         verdict.good = verdict.good and not verdict.problems
@@ -96,9 +97,10 @@ def parts(plan: Result) -> dict[str, t.Any]:
     return {host: here for host, here in plan["hosts"].items() if here.get("part", True)}
 
 
-def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
-    verdict = Verdict("start", ready={role: [] for role in ENGINE_ROLES})
-    wanted = [m for m in plan["members"] if m["role"] != "router"]
+def _members(plan: Result, results: Results, readiness: str) -> Verdict:
+    kind = workload.of_plan(plan)
+    verdict = Verdict("start", ready={role: [] for role in kind.serving})
+    wanted = [m for m in plan["members"] if m["role"] in kind.serving]
     for member in wanted:
         why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
         why = why or _other_formation(plan, member, results, verdict)
@@ -107,7 +109,8 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
         else:
             verdict.failed[member["id"]] = why
     nobody = "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not"
-    for name in plan.get("unknown") or ():
+    # Of members that need nothing of each other, one out of sight takes nothing from the rest: the plan has told of it.
+    for name in (plan.get("unknown") or ()) if kind.joined else ():
         verdict.failed.setdefault(name, told(None, nobody, outcome="unknown"))
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
     for host in plan["hosts"]:
@@ -117,7 +120,7 @@ def _engines(plan: Result, results: Results, readiness: str) -> Verdict:
     refused = any(
         refusal(r) and r.get("phase") in (None, "start") for rs in results.values() for r in rs if not _later(r)
     )
-    each = all(verdict.ready[role] for role in ENGINE_ROLES)
+    each = not kind.joined or all(verdict.ready[role] for role in kind.serving)
     verdict.complete = each and not verdict.failed and not verdict.unreachable and not refused
     verdict.good = (verdict.complete if readiness == "all" else each) and not refused
     return verdict
@@ -140,6 +143,8 @@ def _other_formation(plan: Result, member: Result, results: Results, verdict: Ve
 
 def _registration(plan: Result, verdict: Verdict) -> str:
     """Whether the endpoint may be registered. What nobody could see changes nothing that was said of it before."""
+    if not workload.of_plan(plan).router:
+        return "no"
     if verdict.good:
         return "yes"
     outcomes = [found["outcome"] for found in verdict.failed.values()]
@@ -157,7 +162,7 @@ def _serves_without(plan: Result, verdict: Verdict) -> bool:
     # One that is to be replaced lives until all that come are ready, unless it was replaced before they left.
     stays = router.get("member") and (router["member"]["id"] not in fresh or router.get("step") == "replace")
     same = stays and router.get("early") is None
-    serves = all(verdict.ready[role] for role in ENGINE_ROLES) and not (verdict.problems or plan.get("unknown"))
+    serves = all(verdict.ready.values()) and not (verdict.problems or plan.get("unknown"))
     return bool(same and serves and plan.get("action") != "restart" and set(verdict.failed) <= fresh)
 
 
@@ -174,18 +179,19 @@ def locked(plan: Result, results: Results) -> Verdict:
             verdict.problems[host] = said
     verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
     if verdict.good:
-        verdict.msg = f"Group {plan['group']}: {len(plan['hosts'])} hosts are locked."
+        verdict.msg = f"{_subject(plan)}: {len(plan['hosts'])} hosts are locked."
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
-    lines = [f"Group {plan['group']}: nothing was changed on any host.", *list_problems(verdict), *silent]
+    lines = [f"{_subject(plan)}: nothing was changed on any host.", *_problems(verdict), *silent]
     verdict.msg = "\n".join([*lines, "Run the same playbook again: it makes a new plan."])
     return verdict
 
 
 def prepared(plan: Result, results: Results) -> Verdict:
     """Whether a tag is one image wherever it is to run, and the one that runs already. Where it is not, nothing has stopped yet."""
-    verdict = Verdict("prepare")
-    engines = [m for m in plan["members"] if m["role"] != "router"]
+    verdict, kind = Verdict("prepare"), workload.of_plan(plan)
+    # Only of members that serve together must the image be one.
+    engines = [m for m in plan["members"] if m["role"] in kind.serving and kind.joined]
     found: dict[str, list[tuple[str, images.Image]]] = {}
     for member in engines:
         part = member["parts"][0]
@@ -205,9 +211,8 @@ def prepared(plan: Result, results: Results) -> Verdict:
                 f"it is {len(kinds)} images: {images.told(kinds)}. Write its digest in the spec, or have one of them on all (pull: always)."
             ]
     verdict.good = verdict.complete = not verdict.problems
-    verdict.msg = f"Group {plan['group']}: nothing was stopped and nothing was started.\n" + "\n".join(
-        list_problems(verdict)
-    )
+    lines = [f"{_subject(plan)}: nothing was stopped and nothing was started.", *_problems(verdict)]
+    verdict.msg = "\n".join(lines)
     return verdict
 
 
@@ -267,12 +272,10 @@ def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
     return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
 
 
-def stopped(
-    plan: Result, results: Results, phase: str = "stop", what: str = "Group", variable: str = "pd_group"
-) -> Verdict:
+def stopped(plan: Result, results: Results, phase: str = "stop") -> Verdict:
     """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
-    cannot be told anything of, no engine may stop either. `what` and `variable` are the words for what the plan is of."""
-    verdict = Verdict(phase)
+    cannot be told anything of, no engine may stop either."""
+    verdict, kind = Verdict(phase), workload.of_plan(plan)
     for host, part in parts(plan).items():
         every = part.get("absent") or ()
         said = results.get(host)
@@ -292,19 +295,18 @@ def stopped(
     if verdict.good:
         count = sum(len(part.get("absent") or ()) for part in parts(plan).values())
         seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
-        verdict.msg = f"{what} {plan['group']}: {seen}."
+        verdict.msg = f"{_subject(plan)}: {seen}."
         return verdict
     if phase == "router_stop":
         head = "the router is not seen to be out of service on every host, so no engine was stopped and nothing was started."
     else:
         head = "not everything that had to stop is seen to have stopped, so nothing was started."
-    down = (
-        "The group is down: its router was stopped first."
-        if phase == "stop" and plan.get("action") == "restart"
-        else ""
+    restarts = kind.router and phase == "stop" and plan.get("action") == "restart"
+    down = "The group is down: its router was stopped first." if restarts else ""
+    again = (
+        f"Mend that, then run the same playbook again with -e {kind.variable}={plan['group']}: it goes on from here."
     )
-    again = f"Mend that, then run the same playbook again with -e {variable}={plan['group']}: it goes on from here."
-    lines = [f"{what} {plan['group']}: {head}", *list_failed(verdict), *list_problems(verdict), down, again]
+    lines = [f"{_subject(plan)}: {head}", *_failed(verdict), *_problems(verdict), down, again]
     verdict.msg = "\n".join(line for line in lines if line)
     return verdict
 
@@ -312,55 +314,78 @@ def stopped(
 # -- what a person is told ---------------------------------------------------------------------------------------------------------
 
 
+def _subject(plan: Result) -> str:
+    return f"{workload.of_plan(plan).title} {plan['group']}"
+
+
 def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, stops: bool) -> str:
-    name = plan["group"]
-    # Members that nobody could ask are wanted all the same.
-    meant = plan.get("desired") or {}
-    wanted = {r: max(len([m for m in plan["members"] if m["role"] == r]), meant.get(r) or 0) for r in ENGINE_ROLES}
-    counts = ", ".join(f"{len(ids)} of {wanted[role]} {role}" for role, ids in verdict.ready.items())
+    kind, final = workload.of_plan(plan), verdict.phase == "final"
     refused = sorted(host for host, said in results.items() if any(r.get("refused") for r in said))
     if refused:
-        return "\n".join(
-            [
-                f"Group {name}: {', '.join(refused)} refused this run, and nothing was changed there.",
-                *list_problems(verdict),
-            ]
-        )
-    lines = [_head(name, counts, verdict), *list_failed(verdict)]
-    if verdict.phase == "final":
-        lines += list_problems(verdict) + _proven(results)
-    else:
-        lines += list_problems(verdict)
-    if verdict.phase == "final" and plan.get("router", {}).get("step") == "operator":
+        head = f"{_subject(plan)}: {', '.join(refused)} refused this run, and nothing was changed there."
+        return "\n".join([head, *_problems(verdict)])
+    lines = [_head(plan, verdict), *_failed(verdict), *_problems(verdict)]
+    if final:
+        lines += _proven(results)
+    if final and plan.get("router", {}).get("step") == "operator":
         lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan['router']['peers'])}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
-        if plan.get("action") == "restart" and verdict.phase == "final" and not verdict.good:
-            lines.append("The restart has stopped all that ran before, so the group is down.")
-        lines += _next(name, verdict, readiness, stops)
-    elif verdict.phase == "final":
-        lines.append(f"Endpoint: {plan['endpoint']['url']} (model {plan['endpoint']['served_model_name']})")
+        if plan.get("action") == "restart" and final and not verdict.good:
+            lines.append(f"The restart has stopped all that ran before, so the {kind.short} is down.")
+        lines += _next(plan, verdict, readiness, stops)
+    elif final:
+        lines += _reached(plan)
     return "\n".join(lines)
 
 
-def _head(name: str, counts: str, verdict: Verdict) -> str:
+def _counts(plan: Result, verdict: Verdict) -> str:
+    """How many of each role are ready. Members that nobody could ask are wanted all the same."""
+    kind, meant = workload.of_plan(plan), plan.get("desired") or {}
+    wanted = {r: max(len([m for m in plan["members"] if m["role"] == r]), meant.get(r) or 0) for r in kind.serving}
+    return ", ".join(f"{len(ids)} of {wanted[r]} {kind.called.get(r, r)}" for r, ids in verdict.ready.items())
+
+
+def _head(plan: Result, verdict: Verdict) -> str:
+    kind, counts, subject = workload.of_plan(plan), _counts(plan, verdict), _subject(plan)
     if verdict.phase == "final":
         if verdict.complete:
-            return f"Group {name} is running: {counts}."
+            return f"{subject} is running: {counts if kind.router else _places(plan)}."
         if verdict.good:
-            return f"Group {name} is running, short of members: {counts} ready."
+            return f"{subject} is running, short of members: {counts} ready."
         empty = [role for role, ids in verdict.ready.items() if not ids and f"0 of 0 {role}" in counts]
-        return f"Group {name} does not serve as it should: {counts} ready." + (
+        return f"{subject} {kind.falls_short}: {counts} ready." + (
             f" The plan has no {' and no '.join(empty)} member: its warnings say why." if empty else ""
         )
     if verdict.complete:
-        return f"Group {name}: all members are ready ({counts})."
+        return f"{subject}: all members are ready ({counts})."
     if verdict.good:
-        return f"Group {name} is short of members ({counts} ready), and goes on with those it has."
-    return f"Group {name} cannot serve: {counts} ready."
+        return f"{subject} is short of members ({counts} ready), and goes on with those it has."
+    return f"{subject} cannot serve: {counts} ready."
 
 
-def list_failed(verdict: Verdict) -> list[str]:
+def _places(plan: Result) -> str:
+    """Where the clients of each member find it."""
+    told = [f"{p['host']} {m['address']}:{p['port']}" for m in plan["members"] for p in m["parts"][:1]]
+    more = f" and {len(told) - 8} more" if len(told) > 8 else ""
+    return ", ".join(told[:8]) + more if told else "on no host, since none of its hosts answered"
+
+
+def _reached(plan: Result) -> list[str]:
+    """For whoever uses it: where it is, and who must restart since it did."""
+    if workload.of_plan(plan).router:
+        return [f"Endpoint: {plan['endpoint']['url']} (model {plan['endpoint']['served_model_name']})"]
+    users = _users(plan) if plan.get("clients_restart") else ()
+    again = "; ".join(f"ansible-playbook {workload.GROUP.restart(name)}" for name in users)
+    return [f"Restart what uses it: {again}"] if again else []
+
+
+def _users(plan: Result) -> t.Sequence[str]:
+    """The groups that use a cache service."""
+    return (plan.get("cache") or {}).get("users") or ()
+
+
+def _failed(verdict: Verdict) -> list[str]:
     """What failed where. Members that only were not waited for any longer come last; a host out of reach is told once."""
     lines: list[str] = []
     lost = set(verdict.unreachable)
@@ -379,7 +404,7 @@ def list_failed(verdict: Verdict) -> list[str]:
     return lines
 
 
-def list_problems(verdict: Verdict) -> list[str]:
+def _problems(verdict: Verdict) -> list[str]:
     """What hosts refused, a line each."""
     return [f"- {host}: {text}" for host, texts in sorted(verdict.problems.items()) for text in texts]
 
@@ -389,34 +414,35 @@ def _proven(results: Results) -> list[str]:
     return [line for said in results.values() for r in said for line in r.get("table") or ()]
 
 
-def _next(name: str, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
+def _next(plan: Result, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
     """What stays running, and what to do."""
-    again = f"run inferops.pd.deploy -e pd_group={name} again"
+    kind = workload.of_plan(plan)
+    again = f"run {kind.deploy(plan['group'])} again"
     if verdict.good:
         return [f"To start what is missing, {again}; what runs is left alone."]
     lines = []
     engines = all(verdict.ready.values()) and (readiness != "all" or not verdict.failed)
-    if not engines:
+    if kind.router and not engines:
         lines.append(
             "Its router is not started before "
             + ("all members are" if readiness == "all" else "each role has a member that is")
             + " ready."
         )
+    if _users(plan):
+        lines.append(f"Nothing of {', '.join(_users(plan))} was touched.")
     if stops:
-        lines.append("What this run started is stopped again (pd_on_failure is stop), so that its GPUs are free.")
+        lines.append(f"What this run started is stopped again (pd_on_failure is stop), so that {kind.freed}.")
         return [*lines, f"Mend the cause, then {again}."]
     running = sorted(i for ids in verdict.ready.values() for i in ids)
-    if engines and verdict.phase == "final":
+    if kind.router and engines and verdict.phase == "final":
         lines.append("Its endpoint is not registered; a router that runs still answers whoever asks it.")
     if running:
         lines.append(f"What runs is kept: {', '.join(running)}.")
     loading = sorted(name for name, found in verdict.failed.items() if found["outcome"] in ("stopped", "late"))
     if loading:
         lines.append(f"Not stopped either, and maybe ready later: {', '.join(loading)}.")
-    return [
-        *lines,
-        f"Mend the cause, then {again}: it goes on from here. To free the GPUs instead: -e pd_on_failure=stop.",
-    ]
+    instead = f"To free the {kind.held} instead: -e pd_on_failure=stop."
+    return [*lines, f"Mend the cause, then {again}: it goes on from here. {instead}"]
 
 
 def _one_line(text: t.Any) -> str:

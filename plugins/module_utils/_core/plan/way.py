@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind of workload: what a group and a cache service do in their own way, step by step of the one plan."""
+"""The steps of the one plan that a group and a cache service take in their own way."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..spec.workload import Kind
 from ..work.member import Member
 from .drift import Moved
 from .formations import Formation
@@ -33,13 +34,10 @@ class Draft(t.Generic[Workload, Template]):
     router: RouterStep = field(default_factory=RouterStep)
 
 
-class Kind(t.Generic[Workload, Template]):
-    """The steps of a plan that differ, in their order. `word` is what a workload of the kind is called; `formations` whether its members
-    belong together: then they are of one formation, and what of it is out of reach holds up the rest."""
+class Way(t.Generic[Workload, Template]):
+    """The steps of a plan that differ, in their order; all else that differs is data of the `kind`."""
 
-    name: t.ClassVar[str]
-    word: t.ClassVar[str]
-    formations: t.ClassVar[bool]
+    kind: t.ClassVar[Kind]
 
     def choose(self, draft: Draft[Workload, Template]) -> Choice:
         """Who stays, leaves and comes."""
