@@ -12,7 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life
+from integration.conftest import Life, free_block
 
 pytestmark = pytest.mark.integration
 
@@ -131,6 +131,87 @@ def test_a_service_that_does_not_answer_ends_the_run_before_the_group_is_touched
     site.services()
     site.play("deploy").ok()
     assert site.ask()[0] == 200
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> t.Iterator[Site]:
+    """Two hosts with a service each, and no group."""
+    low = free_block(20)
+    hosts = {
+        name: {"pd_port_range": f"{low + 10 * n}-{low + 10 * n + 9}", "pd_state_dir": str(tmp_path / f"state-{name}")}
+        for n, name in enumerate(("h1", "h2"))
+    }
+    made = Site(tmp_path / "site", hosts, {})
+    server = made.folder / "lmcache"
+    server.write_text(SERVER.format(python=sys.executable))
+    server.chmod(0o755)
+    made.services(hosts="all")
+    yield made
+    made.clean()
+
+
+def test_a_service_goes_through_the_phases_of_a_group(pair: Site) -> None:
+    run = pair.play("caches", "--diff").ok()
+    order = [
+        "Lock lm",
+        "Start the engines of lm",
+        "Wait for the engines of lm",
+        "Write the record of lm",
+        "Tell the state of lm",
+    ]
+    places = [run.out.index(name) for name in order]
+    assert places == sorted(places)
+    before = pair.pids()
+    assert set(before) == {"lm-cache-0", "lm-cache-1"}
+    again = pair.play("caches", "--diff").ok()
+    assert again.changed == 0
+    assert max(counts["ok"] for counts in again.recap.values()) <= 5, "no more than before both kinds had one way"
+
+    # The lock is a phase of its own: where one host does not give it, the other gets its own back, and nothing has changed.
+    pair.lock_from_elsewhere("lm", pair.states[1])
+    run = pair.play("caches", pd_cache="lm", pd_restart_caches="true").refused()
+    assert "Cache service lm: nothing was changed on any host." in run.out
+    assert "ops@elsewhere" in run.out
+    assert pair.lock("lm", pair.states[0]) is None
+    assert pair.pids() == before
+    run = pair.play("caches", pd_cache="lm", pd_restart_caches="true", pd_break_lock="true").ok()
+    assert "Cache service lm is running" in run.out
+    assert pair.lock("lm", pair.states[1]) is None
+    assert set(pair.pids()) == set(before)
+    assert not set(pair.pids().values()) & set(before.values())
+
+
+def test_a_failed_start_of_a_service_is_kept_or_stopped_as_a_groups_is(pair: Site) -> None:
+    pair.services(hosts="h1")
+    pair.play("caches").ok()
+    before = pair.pids()
+    pair.services(hosts="all", env={"BROKEN": "1"})
+    run = pair.play("caches", pd_on_failure="stop").refused()
+    assert "Cache service lm does not serve: 1 of 2 instances ready." in run.out
+    assert "What this run started is stopped again (pd_on_failure is stop)" in run.out
+    assert pair.pids() == before, "what served before stays"
+    assert [m["id"] for m in pair.record("lm")["members"]] == ["lm-cache-0"]
+    assert "holds" not in [path.stem for state in pair.states for path in state.rglob("*.json")]
+    run = pair.play("caches").refused()
+    assert "What runs is kept: lm-cache-0." in run.out
+    assert pair.record("lm")["state"] == "partial"
+    assert pair.lock("lm") is None
+    assert "lm-cache-1" in pair.play("status").ok().out
+
+
+def test_a_removal_takes_what_is_none_of_the_service_too(pair: Site) -> None:
+    """Where the record knows an instance on another host than the one that it runs on."""
+    pair.services(hosts="h1")
+    pair.play("caches").ok()
+    file = pair.states[0] / "groups/lm/record.json"
+    record = json.loads(file.read_text())
+    record["members"][0]["host"] = "h2"
+    file.write_text(json.dumps(record))
+    status = pair.play("status").ok().out
+    assert "! stray: lm-cache-0 on h1 is none of the service" in status
+    pair.play("caches_remove", pd_cache="lm").ok()
+    assert pair.pids() == {}
+    assert [p for state in pair.states for p in state.rglob("*") if p.is_file() and p.name != "id"] == []
 
 
 def test_a_spec_of_a_service_that_is_wrong_refuses_its_groups(site: Site) -> None:
