@@ -20,6 +20,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.base.order import natural
+from ..module_utils._core.base.values import boolean
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import newest
 from ..module_utils._core.plan.situation import Reach, Run
@@ -211,7 +212,9 @@ class PdAction(ActionBase):
         """The hosts that the inventory says are out of service."""
         hostvars = self.task_vars.get("hostvars") or {}
         names = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        return sorted((h for h in names if h in hostvars and _true(hostvars[h].get("pd_out_of_service"))), key=natural)
+        return sorted(
+            (h for h in names if h in hostvars and boolean(hostvars[h].get("pd_out_of_service"))), key=natural
+        )
 
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""
@@ -237,10 +240,6 @@ class PdAction(ActionBase):
             if isinstance(result, t.Mapping) and not result.get("skipped"):
                 found[host] = to_plain(result)
         return found
-
-
-def _true(value: t.Any) -> bool:
-    return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
 
 
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:

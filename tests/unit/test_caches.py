@@ -21,7 +21,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_re
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import cache_status, cache_verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
     parse,
-    split_address,
     users_by_service,
     users_of,
 )
@@ -134,11 +133,6 @@ def test_an_address_that_no_client_could_use_is_refused(text: str) -> None:
     service, said = read({"provider": "mooncake", "address": text})
     assert service is None
     assert "HOST:PORT, an address that its clients can reach" in said[0]
-
-
-def test_addresses_are_split() -> None:
-    assert split_address("store.example:50051") == ("store.example", 50051)
-    assert split_address(" [fd00::9]:1 ") == ("fd00::9", 1)
 
 
 def test_names_are_checked_and_are_not_those_of_groups() -> None:

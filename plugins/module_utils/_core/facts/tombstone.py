@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..base.address import of_url
 from ..base.checked import PORTS, Checked, ports_of
 
 
@@ -31,10 +32,15 @@ class Place:
         return ports_of(self.port, self.bands)
 
     @property
+    def address(self) -> str | None:
+        """The address in its URL."""
+        place = of_url(self.url)
+        return place[0] if place else None
+
+    @property
     def names(self) -> set[str]:
-        """What the place is named by: its host, and the address in its URL."""
-        address = (self.url or "").partition("://")[2].rpartition(":")[0].strip("[]")
-        return {self.host, address} - {""}
+        """What the place is named by: its host, and its address."""
+        return {self.host, *([self.address] if self.address else ())}
 
     @classmethod
     def read(cls, value: Checked) -> Place:

@@ -9,6 +9,7 @@ import heapq
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.address import of_url
 from ..facts.observed import Hold, Host, Member
 from ..facts.record import Record, newest
 
@@ -193,9 +194,9 @@ def peers_named_by(router: Member) -> t.Iterator[tuple[str, str, int]]:
     told = [(str(p.get("member") or ""), p.get("url")) for p in router.label.get("peers") or ()]
     told += [("", p.get("url")) for p in router.live.get("registered") or ()]
     for member, url in told:
-        address, _colon, port = str(url or "").partition("://")[2].rstrip("/").rpartition(":")
-        if port.isdigit():
-            yield member, address.strip("[]"), int(port)
+        place = of_url(url)
+        if place:
+            yield (member, *place)
 
 
 def shared_with(host: Host, hosts: t.Mapping[str, Host]) -> t.Iterator[tuple[int, str]]:

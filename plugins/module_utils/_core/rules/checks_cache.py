@@ -9,6 +9,7 @@ import ipaddress
 import json
 import typing as t
 
+from ..base.address import split
 from ..base.arguments import Arguments, read_integer
 from ..base.finding import Findings
 from ..base.sizes import told_size
@@ -16,7 +17,6 @@ from ..base.version import below
 from ..model import kv_size
 from ..recipes.mode import Mode
 from ..spec.cache_service import ROLE as CACHE
-from ..spec.cache_service import split_address
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.kv_cache_template import TOGGLE
@@ -71,7 +71,7 @@ class Pools:
     def of(self, name: str) -> set[str]:
         """The name, and every address that it is known to stand for."""
         service = self.caches.get(name)
-        given = split_address((service.address if service else name) or "")
+        given = split((service.address if service else name) or "")
         return {name, *self.instances.get(name, ()), *([_canonical(*given)] if given else ())}
 
     def one(self, *names: str) -> bool:
