@@ -143,19 +143,17 @@ class PdAction(ActionBase):
         named = services_named(spec)
         if not named:
             return validate(name, spec, self.catalogue(), known)
-        told = Findings()
-        groups = self.groups()
+        services, said = services_of(self)
         known = replace(
             known,
-            caches=services_of(self, told),
+            caches=services,
             # Of every service: one may be written in two ways.
-            cache_users=users_by_service(groups),
+            cache_users=users_by_service(self.groups()),
         )
         verdict = validate(name, spec, self.catalogue(), known)
-        for finding in told.items:
-            # Of the services, what is wrong with those that it uses is its matter, too.
-            if any(finding.message.startswith((f"pd_caches.{s}:", f"pd_caches.{s}.")) for s in named):
-                verdict.findings.add(finding)
+        # Of the services, what is wrong with those that it uses is its matter, too.
+        for finding in (one for name in said if name in named for one in said[name].items):
+            verdict.findings.add(finding)
         return verdict
 
     # -- hosts -----------------------------------------------------------------------------------------------------------------

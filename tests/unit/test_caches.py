@@ -25,7 +25,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_servi
     users_of,
 )
 from ansible_collections.inferops.pd.plugins.module_utils._core.template.cache_template import render
-from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
+from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes, services_of
 
 RECIPES = load_recipes()
 MASTER = {"provider": "mooncake", "hosts": "h1", "runtime": "supervisor"}
@@ -133,6 +133,26 @@ def test_an_address_that_no_client_could_use_is_refused(text: str) -> None:
     service, said = read({"provider": "mooncake", "address": text})
     assert service is None
     assert "HOST:PORT, an address that its clients can reach" in said[0]
+
+
+def test_what_is_said_of_a_service_is_told_by_its_entry() -> None:
+    """Not by how a message begins: a name may begin with another one and a dot."""
+
+    class Inventory:
+        args: t.ClassVar[dict[str, t.Any]] = {}
+
+        def variable(self, _name: str, default: t.Any = None) -> t.Any:
+            return default
+
+        def groups(self) -> dict[str, t.Any]:
+            return {}
+
+        def merged(self, *_words: str) -> dict[str, t.Any]:
+            return {"lm": SERVER, "lm.two": {**SERVER, "port": 70000}}
+
+    services, said = services_of(Inventory())
+    assert sorted(services) == ["lm", "lm.two"]
+    assert {name: [f.code for f in found.items] for name, found in said.items()} == {"lm": [], "lm.two": ["bad-value"]}
 
 
 def test_names_are_checked_and_are_not_those_of_groups() -> None:
