@@ -156,6 +156,7 @@ ansible_facts:
           description:
             - The members on this host, of every group, with their C(label), C(state) (running, restarting, exited or missing), whether
               they are C(ready), C(why) not, and for a router the peers that are C(registered) with it.
+            - Of one that has ended also the last line of its log, C(log_line).
             - C(formation) and C(listener_member) are the formation and the id that the process carries in its environment which listens on
               the member's HTTP port. They are null when an earlier version started it, and when that cannot be read.
           returned: always

@@ -55,6 +55,17 @@ def test_a_child_of_the_member_serves(served):
     assert told == {"formation": "f-1", "listener_member": "g-prefill-0"}
 
 
+def test_a_reason_is_taken_whole_and_the_log_is_a_line_of_its_own():
+    """Whatever a host says of a member's end, nothing is cut from it."""
+    label = {"url": "http://127.0.0.1:1"}
+    member = watch.Watched("g-prefill-0", "prefill", label, {}, ())
+    why = "exited with status 3; its log ends with: a word of its own"
+    live = {"g-prefill-0": {"state": "exited", "pid": None, "restarts": 0, "why": why, "log_line": "gone"}}
+    (seen,) = watch.Watch([member], lambda: live, lambda _member: ["first", "gone"]).look().values()
+    assert seen["why"] == f"its process has ended ({why})"
+    assert seen["log_line"] == "gone"
+
+
 def test_it_is_looked_for_once_when_the_member_is_ready(monkeypatch, served):
     looks = Looks(monkeypatch, served)
     looks.status = 503

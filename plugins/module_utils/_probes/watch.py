@@ -108,7 +108,7 @@ class Watch:
             process=state,
             pid=live.get("pid"),
             restarts=int(live.get("restarts") or 0),
-            process_why=str(live.get("why") or "").partition("; its log ends with")[0],
+            process_why=str(live.get("why") or ""),
             health=status,
             health_why=health_why,
             health_url=member.health_url,

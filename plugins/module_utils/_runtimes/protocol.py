@@ -10,7 +10,13 @@ import typing as t
 from .store import Damaged
 
 
-class Live(t.TypedDict):
+class Ended(t.TypedDict, total=False):
+    """What is told only of a member that has ended: the last line of its log, cut."""
+
+    log_line: str
+
+
+class Live(Ended):
     """A member as its host sees it. `state` is running, restarting, exited or missing (_core/facts/observed.py)."""
 
     label: dict[str, t.Any]

@@ -99,6 +99,22 @@ class Member:
         """Whether a run has begun to take it away: it has left the router, and goes on leaving, whoever runs next."""
         return bool(self.live.get("draining"))
 
+    @property
+    def why(self) -> str:
+        """Why it does not serve, as a person is told it: its host's reason, and how its log ends. Empty where there is no reason."""
+        why, line = _said(self.live, "why"), _said(self.live, "log_line")
+        return f"{why}; its log ends with: {line}" if line else why
+
+    @property
+    def condition(self) -> str:
+        """What a person is told of it, a group's member or an instance of a cache service: draining, ready, loading (its process runs, and
+        does not serve yet), else its state."""
+        if self.draining:
+            return "draining"
+        if self.alive and self.ready:
+            return "ready"
+        return "loading" if self.state == "running" else self.state
+
 
 @dataclass
 class Host:
@@ -263,6 +279,10 @@ def _locks(facts: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any]]:
     }
     every = {**old, **(facts.get("locks") or {})}
     return {group: lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
+
+
+def _said(live: t.Mapping[str, t.Any], key: str) -> str:
+    return str(live.get(key) or "")
 
 
 def _text(raw: t.Any, key: str) -> str | None:

@@ -64,12 +64,10 @@ def _judge(request: Request, member: Member, choice: Choice) -> None:
         choice.leave.append((member, "the service restarts"))
         choice.create.append((member.host, member.index, "the service restarts"))
     elif not member.alive:
-        choice.replace.append((member, f"it is down: {member.live.get('why') or member.state}"))
+        choice.replace.append((member, f"it is down: {member.why or member.state}"))
     elif changed and not member.ready and (member.state == "restarting" or member.live.get("restarts")):
         # It ends again and again, and somebody has mended its spec: there is nothing to keep.
-        choice.replace.append(
-            (member, f"it does not come up, and its spec has changed: {member.live.get('why') or ''}")
-        )
+        choice.replace.append((member, f"it does not come up, and its spec has changed: {member.why}"))
     else:
         choice.keep.append(member)
         if changed:

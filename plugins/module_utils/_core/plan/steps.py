@@ -24,7 +24,7 @@ def step(phase: str, do: str, why: str, member: str | None = None, host: str | N
 def waits(members: t.Iterable[Member]) -> list[Step]:
     """Those of the members that stay which come up by themselves."""
     return [
-        step("wait", "wait", f"it does not answer yet: {m.live.get('why') or m.state}", m.id, m.host)
+        step("wait", "wait", f"it does not answer yet: {m.why or m.state}", m.id, m.host)
         for m in members
         if not m.ready
     ]
@@ -133,7 +133,7 @@ def tombstone_steps(situation: Situation, graves: t.Iterable[Tombstone], raised:
 
 
 def _down(member: Member) -> str:
-    return f"it is down: {member.live.get('why') or member.state}"
+    return f"it is down: {member.why or member.state}"
 
 
 def _router(choice: Choice, router: t.Mapping[str, t.Any]) -> list[Step]:

@@ -48,7 +48,7 @@ def of_service(
     alive = [m for m in situation.members if m.alive]
     pending = template is not None and any(m.revision != template.revision for m in alive)
     lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
-    ready = sum(1 for m in alive if m.ready)
+    ready = sum(1 for m in alive if m.condition == "ready")
     total = max(len(situation.members) + len(situation.unknown), wanted or 0)
     state = _state(service, situation, ready, total)
     marks = (
@@ -99,9 +99,9 @@ def _instance(member: Member) -> dict[str, t.Any]:
     return {
         "id": member.id,
         "host": member.host,
-        "state": "ready" if member.alive and member.ready else "loading" if member.alive else member.state,
-        "ready": member.alive and member.ready,
-        "why": live.get("why") or "",
+        "state": member.condition,
+        "ready": member.condition == "ready",
+        "why": member.why,
         "pid": live.get("pid"),
         "restarts": live.get("restarts"),
         "address": f"{label.get('address')}:{label.get('port')}",

@@ -89,7 +89,7 @@ def _role(role: str, situation: Situation, desired: int) -> dict[str, int]:
     members = situation.of_role(role)
     return {
         "desired": desired,
-        "ready": sum(1 for m in members if m.alive and m.ready and not m.draining),
+        "ready": sum(1 for m in members if m.condition == "ready"),
         "running": sum(1 for m in members if m.alive),
         "down": sum(1 for m in members if not m.alive),
         "draining": sum(1 for m in members if m.draining),
@@ -144,23 +144,15 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     }
 
 
-def _shown(member: Member) -> str:
-    if member.draining:
-        return "draining"
-    if member.alive and member.ready:
-        return "ready"
-    return "loading" if member.state == "running" else member.state
-
-
 def _member(member: Member) -> dict[str, t.Any]:
     live = member.live
     return {
         "id": member.id,
         "role": member.role,
         "host": member.host,
-        "state": _shown(member),
-        "ready": member.ready and not member.draining,
-        "why": live.get("why"),
+        "state": member.condition,
+        "ready": member.condition == "ready",
+        "why": member.why,
         "pid": live.get("pid"),
         "restarts": live.get("restarts", 0),
         "since": live.get("since"),

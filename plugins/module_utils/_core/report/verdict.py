@@ -326,7 +326,8 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
                 *list_problems(verdict),
             ]
         )
-    lines = [_head(name, counts, verdict), *list_failed(verdict)]
+    empty = [role for role in ENGINE_ROLES if not wanted[role]]
+    lines = [_head(name, counts, verdict, empty), *list_failed(verdict)]
     if verdict.phase == "final":
         lines += list_problems(verdict) + _proven(results)
     else:
@@ -343,13 +344,13 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
     return "\n".join(lines)
 
 
-def _head(name: str, counts: str, verdict: Verdict) -> str:
+def _head(name: str, counts: str, verdict: Verdict, empty: t.Sequence[str]) -> str:
+    """The first line. `empty` are the roles of which the plan has no member."""
     if verdict.phase == "final":
         if verdict.complete:
             return f"Group {name} is running: {counts}."
         if verdict.good:
             return f"Group {name} is running, short of members: {counts} ready."
-        empty = [role for role, ids in verdict.ready.items() if not ids and f"0 of 0 {role}" in counts]
         return f"Group {name} does not serve as it should: {counts} ready." + (
             f" The plan has no {' and no '.join(empty)} member: its warnings say why." if empty else ""
         )
