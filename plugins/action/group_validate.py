@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text
+from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.rules.validate import Verdict
 from ..module_utils._core.spec.known import Known
@@ -86,7 +87,8 @@ class ActionModule(PdAction):
     def _known(self, group: str, spec: t.Any) -> Known:
         """What the caller gives beside the specs, and which hosts their patterns stand for."""
         patterns = self.patterns_of(group, spec) if self.args["spec"] is None else {}
-        return Known(to_plain(self.args["model_config"]), to_plain(self.args["hosts"]) or {}, patterns)
+        hosts = {name: read_host(name, facts) for name, facts in (to_plain(self.args["hosts"]) or {}).items()}
+        return Known(to_plain(self.args["model_config"]), hosts, patterns)
 
     def _specs(self, name: str | None) -> dict[str, t.Any]:
         if self.args["one"] and name in (None, "", "all"):

@@ -114,6 +114,7 @@ ansible_facts:
         kv_interface:
           description:
             - The interface of the KV cache, C(names), C(address) and C(rdma_devices), with the C(candidates) and the C(reason).
+            - Also C(mtu), C(speed) in Mb/s and, of RoCE, C(gid_index), each null where it is not known.
             - When there is none, or it cannot be told, C(error) says so.
           returned: always
           type: dict

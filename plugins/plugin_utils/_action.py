@@ -243,8 +243,7 @@ class PdAction(ActionBase):
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
     """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
     noted = newest(h.records[name] for h in hosts.values() if name in h.records)
-    facts = {h.name: h.facts for h in hosts.values()}
-    return Known(hosts=facts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
+    return Known(hosts=hosts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 
 def refuse(name: str, findings: Findings, fail_on: str) -> str | None:

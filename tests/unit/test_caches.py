@@ -318,7 +318,7 @@ def carried_out(plan: dict[str, t.Any], hosts: dict[str, Host], **live: t.Any) -
     """The hosts after the plan: its members run, unless `live` says otherwise of one by its id with underscores."""
     after = {}
     for name, before in hosts.items():
-        facts = dict(before.facts)
+        facts = dict(before.plain)
         facts["members"] = [
             {
                 "label": {**part["labels"], "runtime": plan["runtime"]},
@@ -445,7 +445,7 @@ def test_clients_that_reconnect_need_no_restart_unless_the_place_has_changed() -
     service = service_of(SERVER)
     hosts = fleet("h1")
     after = carried_out(plan_of(service, hosts)[0], hosts)
-    facts = dict(after["h1"].facts)
+    facts = dict(after["h1"].plain)
     facts["members"] = [*facts["members"], member_of("qwen", "prefill")]
     after["h1"] = read_host("h1", facts)
     restarted, said = plan_of(service, after, "restart", users=["qwen"])
@@ -502,7 +502,7 @@ def test_a_host_that_does_not_answer_is_unknown() -> None:
     service = service_of(MASTER)
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service, hosts)[0], hosts)
-    facts = dict(after["h2"].facts, records=after["h1"].facts["records"])
+    facts = dict(after["h2"].plain, records=after["h1"].plain["records"])
     only = {"h2": read_host("h2", facts)}
     made, said = plan_of(service, only, pattern=["h1", "h2"])
     assert did(made) == []
@@ -620,7 +620,7 @@ def test_status_of_a_service() -> None:
     assert state({}, silent=["h1"])["state"] == "absent"
     down = carried_out(plan_of(service, hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
     assert state(down)["state"] == "error"
-    silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].facts["records"]))}
+    silent = {"h2": read_host("h2", dict(after["h2"].plain, records=after["h1"].plain["records"]))}
     told = "\n".join(cache_status.table(state(silent, silent=["h1"])))
     assert "cache store: UNKNOWN" in told
     assert "members_unknown" in told

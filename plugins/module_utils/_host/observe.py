@@ -83,7 +83,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         kernel = ports.kernel_ranges()
         return {
             "address": address,
-            "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address),
+            "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
             "interfaces": [i.plain() for i in found],
             "gpus": devices,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),

@@ -85,7 +85,7 @@ class Tombstone:
             router=bool(value.raw.get("router")),
             formation=value.text("formation", required=False) or None,
             generation=value.number("generation", 0, 10**9, default=0),
-            addresses={str(host): _ports(held, host) for host in held.raw},
+            addresses={str(host): tuple(sorted(set(held.ports(host)))) for host in held.raw},
             when=value.moment("when"),
             by=value.text("by", required=False),
             why=value.text("why", required=False, default="lost"),
@@ -112,10 +112,3 @@ class Tombstone:
         how = {"lost": "stated to be lost", "out-of-service": "out of service"}.get(self.why, self.why)
         sure = f"fenced by {self.fenced}" if self.fenced else "on trust: nothing made sure that it is off"
         return f"{self.host} ({how}, {sure}) may still run {', '.join(self.members)} of generation {self.generation}"
-
-
-def _ports(held: Checked, host: str) -> tuple[int, ...]:
-    found = held.items(host, PORTS)
-    if not all(isinstance(p, int) and not isinstance(p, bool) and 0 < p <= PORTS for p in found):
-        raise held.bad(str(host), "no list of ports")
-    return tuple(sorted(set(found)))

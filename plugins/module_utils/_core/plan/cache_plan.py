@@ -19,7 +19,7 @@ from .cache_member import build
 from .cache_value import Action, Choice, Request, assemble, removal
 from .member import CONTAINERS, member_id, seat_of
 from .placement import Placer, Room, Seat, reserved_on
-from .preconditions import check_ephemeral, check_runtime_of
+from .preconditions import check_ephemeral, check_read, check_runtime_of
 from .situation import Situation
 
 
@@ -262,6 +262,7 @@ def _check_hosts(request: Request, names: t.Collection[str], findings: Findings)
     service = request.service
     for name in sorted(names):
         host = request.hosts[name]
+        check_read(host, findings)
         check_runtime_of(service.runtime, host, findings)
         check_ephemeral(host, findings)
         executable = service.executable if service.command is None else None

@@ -137,7 +137,7 @@ def _slices(
         mine["present"].append(member["id"])
         if member["id"] in create:
             mine["create"].append(member["id"])
-            mine["observed"]["host"] = request.hosts[member["parts"][0]["host"]].facts.get("digest")
+            mine["observed"]["host"] = request.hosts[member["parts"][0]["host"]].digest
     for gone, _why in choice.leave:
         leaves(slices[gone.host], gone)
     return slices

@@ -186,7 +186,7 @@ def slices_of(
         if member["id"] in create or (member["role"] == "router" and router["step"] == "replace"):
             mine["create"].append(member["id"])
             # Only where places are taken does it matter what other groups do.
-            mine["observed"]["host"] = request.hosts[member["parts"][0]["host"]].facts.get("digest")
+            mine["observed"]["host"] = request.hosts[member["parts"][0]["host"]].digest
     for member_, _why in choice.leave:
         leaves(slices[member_.host], member_)
     for member_ in situation.adopt:

@@ -105,26 +105,20 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
     """That there is one is a precondition of the plan; here it is shown."""
     if not set(part["roles"]) & set(ENGINE_ROLES):
         return
-    kv = host.facts.get("kv_interface") or {}
-    if host.kv_error:
+    kv = host.kv
+    if kv.error:
         flight.row("KV interface", host.name, "none", "one NIC that peers reach", "error")
         return
-    words = [",".join(host.kv_names), str(host.kv_address), f"MTU {kv.get('mtu')}", rate(kv.get("speed"))]
-    words += [f"RDMA {','.join(host.kv_devices)}" if host.kv_devices else "no RDMA"]
-    words += [f"GID {kv['gid_index']}"] if kv.get("gid_index") is not None else []
+    words = [",".join(kv.names), str(kv.address), f"MTU {kv.mtu}", rate(kv.speed)]
+    words += [f"RDMA {','.join(kv.rdma_devices)}" if kv.rdma_devices else "no RDMA"]
+    words += [f"GID {kv.gid_index}"] if kv.gid_index is not None else []
     flight.row("KV interface", host.name, ", ".join(words))
-    down = [
-        p["name"]
-        for i in host.facts.get("interfaces") or ()
-        if i["name"] in host.kv_names
-        for p in i.get("rdma_ports") or ()
-        if not p["active"]
-    ]
+    down = [port.name for port in host.rdma_ports if not port.active]
     if down:
         findings.warning(
             "rdma-port-down",
-            f"{host.name}: RDMA port {', '.join(down)} of the KV interface {','.join(host.kv_names)} is not"
-            " active; expected is ACTIVE." + ("" if host.kv_devices else " The KV cache falls to TCP."),
+            f"{host.name}: RDMA port {', '.join(down)} of the KV interface {','.join(kv.names)} is not"
+            " active; expected is ACTIVE." + ("" if kv.rdma_devices else " The KV cache falls to TCP."),
             "See ibstat or rdma link on the host: cable, switch port, subnet manager (InfiniBand).",
             [],
             host.name,
@@ -135,9 +129,8 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
 def _image(flight: Preflight, host: Host, findings: Findings) -> None:
     if flight.request.group.runtime != "docker":
         return
-    known = host.facts.get("images") or {}
     for image in sorted({str(p["image"]) for _m, p in flight.parts_on(host.name) if p.get("image")}):
-        told = known.get(image) or {}
+        told = host.image(image)
         if told.get("exists"):
             flight.row("image", host.name, f"{image}: {told.get('digest') or told.get('id')}")
         elif told.get("exists") is False and told.get("pullable"):
@@ -160,7 +153,7 @@ def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
     if flight.request.group.runtime != "docker" or not engine.get("available"):
         return
     wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]}
-    nvidia = any(str(g.get("id")) in wanted and str(g.get("vendor")).lower() == "nvidia" for g in host.gpus)
+    nvidia = any(gpu.id in wanted and (gpu.vendor or "").lower() == "nvidia" for gpu in host.gpus)
     bad = nvidia and engine.get("nvidia") is False
     if bad:
         findings.error(
@@ -200,7 +193,7 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
     other = [r for r in got["refused"] if r["code"] not in ("EADDRINUSE", "EADDRNOTAVAIL")]
     if busy:
         used = flight.hosts[name].used
-        holders = sorted({str(used[p].get("command") or used[p].get("member")) for p in busy if p in used})
+        holders = sorted({str(used[p].command or used[p].member) for p in busy if p in used})
         findings.error(
             "port-not-free",
             f"{name}: port{'s' if len(busy) > 1 else ''} {', '.join(map(str, busy))} cannot be listened on"
@@ -391,7 +384,7 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
     wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]} - held
     if not wanted:
         return
-    ids = {str(g.get("uuid") or g["id"]): str(g["id"]) for g in host.gpus}
+    ids = {gpu.uuid or gpu.id: gpu.id for gpu in host.gpus}
     left = [
         p
         for p in look["gpu_processes"]
@@ -427,14 +420,12 @@ def _listeners(flight: Preflight, host: Host, findings: Findings) -> None:
     """Listeners in the range that are nobody's member: the plan goes around them, and they are worth a look."""
     known = {p for m in host.members for p in m.ports}
     left = [
-        u
-        for port, u in sorted(host.used.items())
-        if host.port_low <= port <= host.port_high and port not in known and not u.get("member")
+        use
+        for port, use in sorted(host.used.items())
+        if host.port_low <= port <= host.port_high and port not in known and not use.member
     ]
     if left:
-        told = ", ".join(
-            f"{u['port']} ({u.get('command') or 'unknown'}, pid {u.get('pid') or 'unknown'})" for u in left[:6]
-        )
+        told = ", ".join(f"{use.port} ({use.command or 'unknown'}, pid {use.pid or 'unknown'})" for use in left[:6])
         findings.warning(
             "leftover-listeners",
             f"{host.name}: {len(left)} ports of {host.port_low}-{host.port_high} are listened on by what is no"
