@@ -16,10 +16,10 @@ from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.report import cache_status
 from ..module_utils._core.rules.validate import Verdict
 from ..module_utils._core.spec.spec import ENGINE_ROLES
-from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction, known_of, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
+from ..plugin_utils.locking import of_dead
 
 
 class ActionModule(PdAction):
@@ -86,7 +86,7 @@ class ActionModule(PdAction):
                 host,
             )
         # A run that was killed here holds its locks on hosts that cannot see that it is gone.
-        dead = lock.of_dead(host.locks.get(name) for host in hosts.values())
+        dead = of_dead(host.locks.get(name) for host in hosts.values())
         if dead:
             plan["dead_locks"] = dead
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}

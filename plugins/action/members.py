@@ -5,31 +5,21 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import re
-import socket
-import time
 import typing as t
 
-from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core.plan import peer_snapshot, router_step
 from ..module_utils._core.plan.steps import part_ports
 from ..module_utils._core.spec.cache_service import ROLE
 from ..module_utils._core.spec.spec import secrets_of
-from ..module_utils._host import lock
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
+from ..plugin_utils.locking import FirstLock, holder
 from ..plugin_utils.waiting import asked, wait_for_members
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
-# A lock that nobody renewed for this long belongs to a dead run.
-LOCK_TTL = 300
-# A host's own lock is waited for up to a minute, and a connection may have to be made.
-FIRST_LOCK_WAIT = 180.0
 
 
 class ActionModule(PdAction):
@@ -249,15 +239,6 @@ class ActionModule(PdAction):
         return {"roles": {ROLE: _caches.merged(self).get(plan["group"]) or {}}}
 
 
-def holder(plan: t.Mapping[str, t.Any], longest: float = 0) -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent
-    process is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive
-    it."""
-    run = lock.process()
-    who = f"{getpass.getuser()}@{socket.gethostname()} pid {run['pid']}"
-    return {"run": plan.get("run"), "who": who, "ttl": LOCK_TTL + longest, "process": run}
-
-
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
     """Why a router does not serve, in a sentence."""
     log = f" Log: {seen['log']}" if seen.get("log") else ""
@@ -285,33 +266,6 @@ def slice_of(plan: dict[str, t.Any], host: str, undo: t.Collection[str] | None =
         "hosts": {host: here},
         "steps": [s for s in plan["steps"] if s["host"] in (host, None)],
     }
-
-
-class FirstLock:
-    """What the worker of the first host tells those of the others, in the temporary folder that they share: the empty text when it has the
-    lock, else why not."""
-
-    def __init__(self, name: str, clock: t.Callable[[], float] = time.monotonic, pause: float = 0.1) -> None:
-        folder = vars(constants)["DEFAULT_LOCAL_TMP"]
-        self.path = os.path.join(folder, re.sub(r"[^\w.-]", "_", f"pd-lock-{name}"))
-        self.clock, self.pause = clock, pause
-
-    def write(self, text: str) -> None:
-        temporary = self.path + ".new"
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.rename(temporary, self.path)
-
-    def wait(self, seconds: float = FIRST_LOCK_WAIT) -> str | None:
-        """What the first host's worker has written; None when that took too long."""
-        end = self.clock() + seconds
-        while self.clock() < end:
-            try:
-                with open(self.path, encoding="utf-8") as stream:
-                    return stream.read()
-            except FileNotFoundError:
-                time.sleep(self.pause)
-        return None
 
 
 def _vacated(plan: t.Mapping[str, t.Any], host: str, going: t.Collection[str]) -> list[dict[str, t.Any]]:
