@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from builders import Fleet, only, spec
 
-from ansible_collections.inferops.pd.plugins.action import members as action
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reach
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status

@@ -225,9 +225,15 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
 
 
 def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
-    if not host.kv_devices:
-        return
-    devices, rights = look["rdma"], look["rights"]
+    if host.kv.rdma_devices:
+        _verbs(flight, host, look, findings)
+        _memlock(flight, host, look, findings)
+        _gpu_direct(flight, host, look, findings)
+
+
+def _verbs(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
+    """Whether programs can use the devices."""
+    devices = look["rdma"]
     containers = flight.request.group.runtime == "docker"
     missing = (
         "no /dev/infiniband/uverbs*"
@@ -248,43 +254,55 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
             host.name,
         )
     flight.row("RDMA devices", host.name, missing or ",".join(devices["verbs"]), "usable", "error" if missing else "ok")
-    if flight.request.group.runtime == "supervisor":
-        limited = rights["memlock"] is not None and not rights["ipc_lock"]
-        if limited:
-            findings.error(
-                "memlock",
-                f"{host.name}: a process of this user may lock {size(rights['memlock'])} of memory (ulimit -l), and"
-                " has no CAP_IPC_LOCK; expected is"
-                " unlimited: registering memory with an RDMA device fails.",
-                "Set memlock unlimited in /etc/security/limits.d for the user, and log in anew (for a service:"
-                " LimitMEMLOCK=infinity).",
-                [],
-                host.name,
-            )
-        told = size(rights["memlock"]) if rights["memlock"] is not None else "unlimited"
-        flight.row(
+
+
+def _memlock(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
+    """Whether a member may register memory with the devices: a unit and a container set their own limit."""
+    if flight.request.group.runtime != "supervisor":
+        return
+    rights = look["rights"]
+    limited = rights["memlock"] is not None and not rights["ipc_lock"]
+    if limited:
+        findings.error(
             "memlock",
+            f"{host.name}: a process of this user may lock {size(rights['memlock'])} of memory (ulimit -l), and"
+            " has no CAP_IPC_LOCK; expected is"
+            " unlimited: registering memory with an RDMA device fails.",
+            "Set memlock unlimited in /etc/security/limits.d for the user, and log in anew (for a service:"
+            " LimitMEMLOCK=infinity).",
+            [],
             host.name,
-            told + (", CAP_IPC_LOCK" if rights["ipc_lock"] else ""),
-            "unlimited",
-            "error" if limited else "ok",
         )
-    if "nvidia" in look["drivers"] and any(p["gpus"] for _m, p in flight.parts_on(host.name)):
-        ways = [*devices["peermem"], *(["DMA-BUF"] if devices["dma_buf"] else [])]
-        if not ways:
-            findings.warning(
-                "gpu-direct",
-                f"{host.name}: RDMA devices cannot reach into the memory of the GPUs: neither nvidia_peermem is loaded"
-                " nor does the driver"
-                f" {look['drivers']['nvidia']} export DMA-BUF; expected is one of them. Transfers go through the"
-                " host's memory, or fail to register.",
-                "modprobe nvidia_peermem, or install the driver's open kernel modules.",
-                [],
-                host.name,
-            )
-        flight.row(
-            "GPU direct", host.name, ", ".join(ways) or "none", "nvidia_peermem or DMA-BUF", "ok" if ways else "warning"
+    told = size(rights["memlock"]) if rights["memlock"] is not None else "unlimited"
+    flight.row(
+        "memlock",
+        host.name,
+        told + (", CAP_IPC_LOCK" if rights["ipc_lock"] else ""),
+        "unlimited",
+        "error" if limited else "ok",
+    )
+
+
+def _gpu_direct(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
+    """Whether the devices reach into the memory of the GPUs."""
+    if "nvidia" not in look["drivers"] or not any(p["gpus"] for _m, p in flight.parts_on(host.name)):
+        return
+    devices = look["rdma"]
+    ways = [*devices["peermem"], *(["DMA-BUF"] if devices["dma_buf"] else [])]
+    if not ways:
+        findings.warning(
+            "gpu-direct",
+            f"{host.name}: RDMA devices cannot reach into the memory of the GPUs: neither nvidia_peermem is loaded"
+            " nor does the driver"
+            f" {look['drivers']['nvidia']} export DMA-BUF; expected is one of them. Transfers go through the"
+            " host's memory, or fail to register.",
+            "modprobe nvidia_peermem, or install the driver's open kernel modules.",
+            [],
+            host.name,
         )
+    flight.row(
+        "GPU direct", host.name, ", ".join(ways) or "none", "nvidia_peermem or DMA-BUF", "ok" if ways else "warning"
+    )
 
 
 def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) -> None:
