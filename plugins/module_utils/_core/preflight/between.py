@@ -10,7 +10,7 @@ import typing as t
 from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..model import kv_size, model_config
-from .preflight import Preflight, rate, size
+from .hosts import Preflight, rate, size
 
 PROMPT = 4096
 # Below this share of the link something is wrong with the way; a few streams of TCP do not fill a link beyond the other.
