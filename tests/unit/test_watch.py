@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._probes import carried, ports, processes, watch
+from ansible_collections.inferops.pd.plugins.module_utils._host import watch
+from ansible_collections.inferops.pd.plugins.module_utils._probes import carried, ports, processes
 
 SERVER = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()"
 # The member's own process starts what listens, as engines do.

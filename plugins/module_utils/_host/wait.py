@@ -14,10 +14,10 @@ from .._core.watch.symptom import Symptom, cut, diagnose
 from .._engines.vllm_symptoms import SYMPTOMS as VLLM
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC
-from .._probes.watch import Watch, Watched, of_this_start
 from .._routers.symptoms import SYMPTOMS as ROUTER
 from .._runtimes.state import State
 from . import lock
+from .watch import Watch, Watched, of_this_start
 
 ENGINE_SYMPTOMS: dict[str, tuple[Symptom, ...]] = {"vLLM": VLLM}
 LONGEST_SLICE = 30

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from .._core.base.errors import PdError
 from .._core.watch.readiness import Judgement, Memory, Port, Sight, judge
 from .._core.watch.symptom import Symptom, cut, diagnose, last_line
-from . import carried, health, ports, processes
+from .._probes import carried, health, ports, processes
 
 LOOK_EVERY = 0.5
 ROUTER_EVERY = 0.2
