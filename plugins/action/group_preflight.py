@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on the controller: from the plan of a group, who tries what; and from what all hosts said, the verdict."""
+"""The controller side of group_preflight: from the plan of a group, who tries what; and from what all hosts said, the verdict."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on the controller: judges the results of all hosts of a phase, once for the group."""
+"""The controller side of group_verdict: judges the results of all hosts of a phase, once for the group."""
 
 from __future__ import annotations
 

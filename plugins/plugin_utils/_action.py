@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every action of the collection does on the controller: read arguments, groups and hosts, and turn an error into one sentence."""
+"""The base of every action of the collection: on the controller it reads arguments, groups and hosts, and turns an error into one
+sentence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
+"""The wait for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watching the members of one host while they start: a look every half second, until something is worth telling."""
+"""A watch over the members of one host while they start: a look every half second, until something is worth telling."""
 
 from __future__ import annotations
 

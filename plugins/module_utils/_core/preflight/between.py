@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a preflight: what is between hosts. Do they reach each other, how fast, and are they alike."""
+"""Between hosts of a preflight: do they reach each other, how fast, and are they alike."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a preflight: what each host said of itself, judged. Every finding at once, with the host, the value, what was expected,
+"""Hosts of a preflight: what each said of itself, judged. Every finding at once, with the host, the value, what was expected,
 and what to do; and a row of the table for what is good as well. What is between hosts is in between.py.
 
 Severity is honest: an error makes answers wrong or a start fail, a warning costs speed."""
