@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tombstones, and places of members: what a lost host had. A tombstone stands in the record until the host has been seen clean: what runs there may go on serving, whatever was
-said."""
+"""Tombstones, and places of members: what a lost host had. A tombstone stands in the record until the host has been
+seen clean: what runs there may go on serving, whatever was said."""
 
 from __future__ import annotations
 
