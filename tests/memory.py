@@ -233,7 +233,7 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     if not (plan["changed"] or plan["steps"]):
         return True
     results = hosts.phase(plan, "lock")
-    said = verdict.reach(plan, results, "lock")
+    said = verdict.reach(Plan.from_plain(plan), results, "lock")
     if not said.good:
         hosts.said.append(said.msg)
         hosts.phase(plan, "unlock")
@@ -251,7 +251,7 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
 
 
 def _verdict(hosts: Hosts, plan: dict[str, t.Any], phase: str, results: Results) -> bool:
-    said = verdict.reach(plan, results, phase)
+    said = verdict.reach(Plan.from_plain(plan), results, phase)
     if not said.good:
         hosts.said.append(said.msg)
     return said.good
@@ -287,7 +287,7 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     started = hosts.phase(plan, "start")
     waited = _wait(plan, hosts)
     results = {h: [*started.get(h, ()), *waited.get(h, ())] for h in {*started, *waited}}
-    said = verdict.reach(plan, results, "start")
+    said = verdict.reach(Plan.from_plain(plan), results, "start")
     ready = sorted(name for ids in said.ready.values() for name in ids)
     router = plan["router"]["member"]
     good, result = said.good, None

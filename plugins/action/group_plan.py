@@ -17,11 +17,11 @@ from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import GROUP, KINDS
-from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
 from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
+from ..plugin_utils.locking import of_dead
 
 ACTIONS = ("deploy", "scale", "restart", "remove")
 # What says that a spec waits for a restart.
@@ -61,7 +61,7 @@ class ActionModule(PdAction):
             made, findings = self._works.make(judged, asked), judged.findings
         self._say_hosts(asked.silent(self._works.patterns(asked.name, entry)), findings)
         # A run that was killed here holds its locks on hosts that cannot see that it is gone.
-        dead = lock.of_dead(host.locks.get(asked.name) for host in asked.hosts.values())
+        dead = of_dead(host.locks.get(asked.name) for host in asked.hosts.values())
         if dead:
             made = replace(made, dead_locks=tuple(dead))
         plan = made.to_plain()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on the controller: from the plan of a group, who tries what; and from what all hosts said, the verdict."""
+"""The controller side of group_preflight: from the plan of a group, who tries what; and from what all hosts said, the verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from ansible.release import __version__
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.situation import Request
-from ..module_utils._core.preflight import preflight, preflight_between, preflight_tour
+from ..module_utils._core.preflight import between
+from ..module_utils._core.preflight import hosts as of_hosts
+from ..module_utils._core.preflight import tour as tours
 from ..plugin_utils._action import refuse
 from ..plugin_utils._workloads import Groups
 from .group_plan import ActionModule as PlanAction
@@ -35,7 +37,7 @@ class ActionModule(PlanAction):
         "listening": {"type": "str", "default": "preflight_listening"},
         "connected": {"type": "str", "default": "preflight_connected"},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
-        "max_pairs": {"type": "int", "default": preflight_tour.MAX_PAIRS},
+        "max_pairs": {"type": "int", "default": tours.MAX_PAIRS},
         "modes_path": {"type": "list", "elements": "path", "default": []},
         "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
         "show": {"type": "bool", "default": True},
@@ -71,14 +73,14 @@ class ActionModule(PlanAction):
         return self._judge(request, plan, findings)
 
     def _tour(self, request: Request, plan: dict[str, t.Any]) -> dict[str, t.Any]:
-        told = preflight_tour.announced(request.template.mode)
-        return preflight_tour.make(plan, request.hosts, told, self.args["max_pairs"])
+        told = tours.announced(request.template.mode)
+        return tours.make(plan, request.hosts, told, self.args["max_pairs"])
 
     def _judge(self, request: Request, plan: dict[str, t.Any], findings: Findings) -> dict[str, t.Any]:
         tour = self._tour(request, plan)
         said = {h: r for h, r in self.results_of(self.args["listening"]).items() if "listening" in r}
-        marked = preflight_tour.mark_live(tour, {h: r["listening"] for h, r in said.items() if h in tour["hosts"]})
-        flight = preflight.Preflight(
+        marked = tours.mark_live(tour, {h: r["listening"] for h, r in said.items() if h in tour["hosts"]})
+        flight = of_hosts.Preflight(
             request=request,
             plan=plan,
             tour=tour,
@@ -86,15 +88,15 @@ class ActionModule(PlanAction):
             reaches={h: r for h, r in self.results_of(self.args["connected"]).items() if "peers" in r},
             clocks={h: (r["asked"][0], r["asked"][1]) for h, r in said.items() if r.get("asked")},
         )
-        preflight.judge_hosts(flight, findings)
-        preflight.judge_band(request.template.mode.ports_to_avoid, flight, findings)
-        preflight_between.judge_between(flight, findings)
+        of_hosts.judge_hosts(flight, findings)
+        of_hosts.judge_band(request.template.mode.ports_to_avoid, flight, findings)
+        between.judge_between(flight, findings)
         return self._tell(request, flight, findings)
 
-    def _tell(self, request: Request, flight: preflight.Preflight, findings: Findings) -> dict[str, t.Any]:
+    def _tell(self, request: Request, flight: of_hosts.Preflight, findings: Findings) -> dict[str, t.Any]:
         name = request.name
         plain = findings.to_plain()
-        table = preflight.table(flight.rows)
+        table = of_hosts.table(flight.rows)
         errors = len(findings.errors)
         warnings = len([f for f in plain if f["severity"] == "warning"])
         unverified = len([f for f in plain if f["severity"] == "unverified"])

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text
+from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.spec.known import Known
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
@@ -87,7 +88,8 @@ class ActionModule(PdAction):
     def _known(self, works: Workloads, name: str, entry: t.Any) -> Known:
         """What the caller gives beside the specs, and which hosts their patterns stand for."""
         patterns = works.patterns(name, entry) if self.args["spec"] is None else {}
-        return Known(to_plain(self.args["model_config"]), to_plain(self.args["hosts"]) or {}, patterns)
+        hosts = {name: read_host(name, facts) for name, facts in (to_plain(self.args["hosts"]) or {}).items()}
+        return Known(to_plain(self.args["model_config"]), hosts, patterns)
 
     def _entries(self, works: Workloads) -> dict[str, t.Any]:
         name, kind = self.args["name"], works.kind

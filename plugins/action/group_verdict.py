@@ -10,6 +10,7 @@ import typing as t
 from ansible.release import __version__
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
@@ -46,7 +47,7 @@ class ActionModule(PdAction):
                 **empty,
             }
         phase = self.args["phase"]
-        plan = to_plain(self.args["plan"])
+        plan = Plan.from_plain(to_plain(self.args["plan"]))
         verdict = reach(plan, self._results(), phase, self.args["readiness"], self.args["stops"])
         failed = bool(self.args["fail"] and not verdict.good)
         if phase == "final":

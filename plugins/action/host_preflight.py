@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..module_utils._core.preflight import preflight_tour
+from ..module_utils._core.preflight import tour as tours
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 
@@ -29,17 +29,17 @@ class ActionModule(PdAction):
             return {"skipped": True, "skip_reason": f"no member of the group is for {host}"}
         if phase == "listen":
             return self._listen(tour, host)
-        listening = preflight_tour.mark_live(
+        listening = tours.mark_live(
             tour, {h: r["listening"] for h, r in self.results_of(self.args["register"]).items() if "listening" in r}
         )
         if phase == "connect":
-            return self._module(phase, tour, preflight_tour.attempts(tour, host, listening))
+            return self._module(phase, tour, tours.attempts(tour, host, listening))
         if self._all_told(tour):
             return {"skipped": True, "skip_reason": "every listener was told that nobody needs it"}
         return self._module(phase, tour, {"own": (listening.get(host) or {}).get("random") or {}})
 
     def _listen(self, tour: dict[str, t.Any], host: str) -> dict[str, t.Any]:
-        deadline = preflight_tour.deadline(tour, int(self.task_vars.get("ansible_forks") or 5), self.args["seconds"])
+        deadline = tours.deadline(tour, int(self.task_vars.get("ansible_forks") or 5), self.args["seconds"])
         before = time.time()
         result = self._module("listen", tour, tour["hosts"][host], deadline=deadline)
         # The host's clock is read between the two.

@@ -5,15 +5,9 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import re
-import socket
-import time
 import typing as t
 from dataclasses import replace
 
-from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core.base.plain import to_plain as plain
@@ -22,16 +16,12 @@ from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._core.work.share import Share, Slice, Vacated
-from ..module_utils._host import lock
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
+from ..plugin_utils.locking import FirstLock, holder
 from ..plugin_utils.waiting import asked, wait_for_members
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
-# A lock that nobody renewed for this long belongs to a dead run.
-LOCK_TTL = 300
-# A host's own lock is waited for up to a minute, and a connection may have to be made.
-FIRST_LOCK_WAIT = 180.0
 
 
 class ActionModule(PdAction):
@@ -247,15 +237,6 @@ class ActionModule(PdAction):
         return {"roles": dict.fromkeys(kind.roles, self.entries(kind).get(plan.group) or {})}
 
 
-def holder(run: str, longest: float = 0) -> dict[str, t.Any]:
-    """Who holds a group's lock: this run, by the nonce that its plan has; and told so that another one can say whom to ask. The parent
-    process is ansible-playbook. `longest` is for how many seconds at most one phase keeps a host busy: another host's lock must outlive
-    it."""
-    process = lock.process()
-    who = f"{getpass.getuser()}@{socket.gethostname()} pid {process['pid']}"
-    return {"run": run, "who": who, "ttl": LOCK_TTL + longest, "process": process}
-
-
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:
     """Why a router does not serve, in a sentence."""
     log = f" Log: {seen['log']}" if seen.get("log") else ""
@@ -286,33 +267,6 @@ def _undone(share: Share, place: str, undo: t.Collection[str], router: bool) -> 
     vacated = tuple(Vacated(m.id, share.formation, m.url, tuple(sorted(part.held_ports))) for m, part in gone)
     present = tuple(name for name in here.present if name not in undo)
     return replace(here, absent=going, create=(), present=present, holds=(*here.holds, *vacated))
-
-
-class FirstLock:
-    """What the worker of the first host tells those of the others, in the temporary folder that they share: the empty text when it has the
-    lock, else why not."""
-
-    def __init__(self, name: str, clock: t.Callable[[], float] = time.monotonic, pause: float = 0.1) -> None:
-        folder = vars(constants)["DEFAULT_LOCAL_TMP"]
-        self.path = os.path.join(folder, re.sub(r"[^\w.-]", "_", f"pd-lock-{name}"))
-        self.clock, self.pause = clock, pause
-
-    def write(self, text: str) -> None:
-        temporary = self.path + ".new"
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.rename(temporary, self.path)
-
-    def wait(self, seconds: float = FIRST_LOCK_WAIT) -> str | None:
-        """What the first host's worker has written; None when that took too long."""
-        end = self.clock() + seconds
-        while self.clock() < end:
-            try:
-                with open(self.path, encoding="utf-8") as stream:
-                    return stream.read()
-            except FileNotFoundError:
-                time.sleep(self.pause)
-        return None
 
 
 def concerns(share: Share, phase: str) -> bool:

@@ -10,8 +10,8 @@ import typing as t
 from ..module_utils._core.plan.value import Plan, Roll
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
+from ..plugin_utils.locking import holder
 from ..plugin_utils.waiting import SLICE, wait_for_members
-from .members import holder
 
 
 class ActionModule(PdAction):

@@ -156,7 +156,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._probes.proof import Group, Proof
+from ..module_utils._host.proof import Group, Proof
 
 
 def prove(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

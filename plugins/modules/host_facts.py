@@ -114,6 +114,7 @@ ansible_facts:
         kv_interface:
           description:
             - The interface of the KV cache, C(names), C(address) and C(rdma_devices), with the C(candidates) and the C(reason).
+            - Also C(mtu), C(speed) in Mb/s and, of RoCE, C(gid_index), each null where it is not known.
             - When there is none, or it cannot be told, C(error) says so.
           returned: always
           type: dict
@@ -156,6 +157,7 @@ ansible_facts:
           description:
             - The members on this host, of every group, with their C(label), C(state) (running, restarting, exited or missing), whether
               they are C(ready), C(why) not, and for a router the peers that are C(registered) with it.
+            - Of one that has ended also the last line of its log, C(log_line).
             - C(formation) and C(listener_member) are the formation and the id that the process carries in its environment which listens on
               the member's HTTP port. They are null when an earlier version started it, and when that cannot be read.
           returned: always

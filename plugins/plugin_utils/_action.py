@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every action of the collection does on the controller: read arguments, groups and hosts, and turn an error into one sentence."""
+"""The base of every action of the collection: on the controller it reads arguments, groups and hosts, and turns an error into one
+sentence."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.base.order import natural
+from ..module_utils._core.base.values import boolean
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import newest
 from ..module_utils._core.plan.situation import Reach, Run
@@ -151,19 +153,17 @@ class PdAction(ActionBase):
         named = services_named(spec)
         if not named:
             return validate(name, spec, self.catalogue(), known)
-        told = Findings()
-        groups = self.groups()
+        services, said = services_of(self)
         known = replace(
             known,
-            caches=services_of(self, told),
+            caches=services,
             # Of every service: one may be written in two ways.
-            cache_users=users_by_service(groups),
+            cache_users=users_by_service(self.groups()),
         )
         verdict = validate(name, spec, self.catalogue(), known)
-        for finding in told.items:
-            # Of the services, what is wrong with those that it uses is its matter, too.
-            if any(finding.message.startswith((f"pd_caches.{s}:", f"pd_caches.{s}.")) for s in named):
-                verdict.findings.add(finding)
+        # Of the services, what is wrong with those that it uses is its matter, too.
+        for finding in (one for name in said if name in named for one in said[name].items):
+            verdict.findings.add(finding)
         return verdict
 
     # -- hosts -----------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,9 @@ class PdAction(ActionBase):
         """The hosts that the inventory says are out of service."""
         hostvars = self.task_vars.get("hostvars") or {}
         names = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        return sorted((h for h in names if h in hostvars and _true(hostvars[h].get("pd_out_of_service"))), key=natural)
+        return sorted(
+            (h for h in names if h in hostvars and boolean(hostvars[h].get("pd_out_of_service"))), key=natural
+        )
 
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""
@@ -248,15 +250,10 @@ class PdAction(ActionBase):
         return found
 
 
-def _true(value: t.Any) -> bool:
-    return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
-
-
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
     """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
     noted = newest(h.records[name] for h in hosts.values() if name in h.records)
-    facts = {h.name: h.facts for h in hosts.values()}
-    return Known(hosts=facts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
+    return Known(hosts=hosts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 
 def refuse(name: str, findings: Findings, fail_on: str, kind: Kind = GROUP) -> str | None:

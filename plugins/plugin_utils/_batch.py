@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a play goes through its hosts as a group needs it: all of them in each task, and no task before the last has ended on all."""
+"""The batches of a play: whether it goes through its hosts as a group needs it, all of them in each task, and no task before the
+last has ended on all."""
 
 from __future__ import annotations
 

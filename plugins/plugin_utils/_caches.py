@@ -14,15 +14,24 @@ from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
 from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
-from ..module_utils._core.spec.workload import CACHE
+from ..module_utils._core.spec.workload import CACHE, Kind
 from ._modes import BUILT_IN, check_schema, read_yaml
 from ._plain import names_list
 
-if t.TYPE_CHECKING:
-    from ._action import PdAction
-
 FOLDER = "caches"
 SCHEMA = os.path.join(BUILT_IN, FOLDER, "schema.json")
+
+
+class Inventory(t.Protocol):
+    """What is asked of an action: its arguments and the inventory's variables (_action.py)."""
+
+    args: dict[str, t.Any]
+
+    def variable(self, name: str, default: t.Any = None) -> t.Any: ...
+
+    def groups(self) -> dict[str, t.Any]: ...
+
+    def entries(self, kind: Kind) -> dict[str, t.Any]: ...
 
 
 def load_recipes(paths: t.Sequence[str] = ()) -> dict[str, CacheRecipe]:
@@ -51,17 +60,23 @@ def _load(path: str, _changed: int) -> CacheRecipe:
     return from_plain(raw, path)
 
 
-def recipes_of(action: PdAction) -> dict[str, CacheRecipe]:
+def recipes_of(action: Inventory) -> dict[str, CacheRecipe]:
     """The kinds that the action's modes_path, or pd_modes_path, adds to the built-in ones."""
     return load_recipes(names_list(action.args.get("modes_path")) or names_list(action.variable("pd_modes_path")))
 
 
-def services_of(action: PdAction, findings: Findings) -> dict[str, CacheService]:
-    """The services of the inventory, read; what is wrong with one goes to `findings`."""
-    return parse(action.entries(CACHE), recipes_of(action), findings, action.groups())
+def services_of(action: Inventory) -> tuple[dict[str, CacheService], dict[str, Findings]]:
+    """The services of the inventory, read, and what is said of each entry."""
+    recipes, groups = recipes_of(action), action.groups()
+    services: dict[str, CacheService] = {}
+    said: dict[str, Findings] = {}
+    for name, entry in action.entries(CACHE).items():
+        said[str(name)] = Findings()
+        services |= parse({name: entry}, recipes, said[str(name)], groups)
+    return services, said
 
 
-def deployed_for(action: PdAction, group: str) -> list[str]:
+def deployed_for(action: Inventory, group: str) -> list[str]:
     """The services that a group of pd_groups names and that the collection deploys: they start before its members."""
     groups = action.groups()
     return sorted(

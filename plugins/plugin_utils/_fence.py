@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A user's command that fences a host: reading it, filling in its placeholders, and running it on the controller under a deadline."""
+"""The fence command, a user's: reading it, filling in its placeholders, and running it on the controller under a deadline."""
 
 from __future__ import annotations
 

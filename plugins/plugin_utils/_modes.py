@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Loading pd_modes/ and a user's own folders of modes: one YAML file a mode, checked against the schema, refused with the file, the
+"""Modes from pd_modes/ and a user's own folders: one YAML file a mode, checked against the schema, refused with the file, the
 place and the reason."""
 
 from __future__ import annotations

@@ -22,11 +22,6 @@ def _other(value: t.Any) -> t.Any:
     return str(value)
 
 
-def truthy(value: t.Any) -> bool:
-    """A switch as `-e name=true` gives it (text) or a variable file (a boolean)."""
-    return str(value).strip().lower() in ("1", "true", "yes", "on") if isinstance(value, str) else bool(value)
-
-
 def names_list(value: t.Any) -> list[str]:
     """A list of names, given as a list or as text with commas."""
     if value is None or value == "":

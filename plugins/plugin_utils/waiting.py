@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for the members of one host, from the controller: the module looks in slices, and what changes is told as it comes.
+"""The wait for the members of one host, from the controller: the module looks in slices, and what changes is told as it comes.
 
 The worker processes of one ansible-playbook share a temporary folder: a member that has failed for good leaves a note there, so that
 the hosts whose waiting has become pointless end it too."""

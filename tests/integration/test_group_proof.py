@@ -18,8 +18,8 @@ import pytest
 from integration import support_runtime as support
 from support import ROOT
 
+from ansible_collections.inferops.pd.plugins.module_utils._host.proof import Group, Proof
 from ansible_collections.inferops.pd.plugins.module_utils._probes import http
-from ansible_collections.inferops.pd.plugins.module_utils._probes.proof import Group, Proof
 
 pytestmark = pytest.mark.integration
 COUNTERS = {

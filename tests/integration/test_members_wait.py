@@ -21,7 +21,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.members import O
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request as Observed
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import observe
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Request, doomed, wait
-from ansible_collections.inferops.pd.plugins.module_utils._probes.watch import Watch, Watched
+from ansible_collections.inferops.pd.plugins.module_utils._host.watch import Watch, Watched
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runtime
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 

@@ -24,12 +24,11 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.report import st
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import workload
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import (
     parse,
-    split_address,
     users_by_service,
     users_of,
 )
 from ansible_collections.inferops.pd.plugins.module_utils._core.template.cache_template import render
-from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
+from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes, services_of
 
 RECIPES = load_recipes()
 MASTER = {"provider": "mooncake", "hosts": "h1", "runtime": "supervisor"}
@@ -139,9 +138,24 @@ def test_an_address_that_no_client_could_use_is_refused(text: str) -> None:
     assert "HOST:PORT, an address that its clients can reach" in said[0]
 
 
-def test_addresses_are_split() -> None:
-    assert split_address("store.example:50051") == ("store.example", 50051)
-    assert split_address(" [fd00::9]:1 ") == ("fd00::9", 1)
+def test_what_is_said_of_a_service_is_told_by_its_entry() -> None:
+    """Not by how a message begins: a name may begin with another one and a dot."""
+
+    class Inventory:
+        args: t.ClassVar[dict[str, t.Any]] = {}
+
+        def variable(self, _name: str, default: t.Any = None) -> t.Any:
+            return default
+
+        def groups(self) -> dict[str, t.Any]:
+            return {}
+
+        def entries(self, _kind: t.Any) -> dict[str, t.Any]:
+            return {"lm": SERVER, "lm.two": {**SERVER, "port": 70000}}
+
+    services, said = services_of(Inventory())
+    assert sorted(services) == ["lm", "lm.two"]
+    assert {name: [f.code for f in found.items] for name, found in said.items()} == {"lm": [], "lm.two": ["bad-value"]}
 
 
 def test_names_are_checked_and_are_not_those_of_groups() -> None:
@@ -300,7 +314,7 @@ def carried_out(plan: dict[str, t.Any], hosts: dict[str, Host], **live: t.Any) -
     """The hosts after the plan: its members run, unless `live` says otherwise of one by its id with underscores."""
     after = {}
     for name, before in hosts.items():
-        facts = dict(before.facts)
+        facts = dict(before.plain)
         facts["members"] = [
             {
                 "label": {**part["labels"], "runtime": plan["runtime"]},
@@ -429,7 +443,7 @@ def test_clients_that_reconnect_need_no_restart_unless_the_place_has_changed() -
     service = service_of(SERVER)
     hosts = fleet("h1")
     after = carried_out(plan_of(service, hosts)[0], hosts)
-    facts = dict(after["h1"].facts)
+    facts = dict(after["h1"].plain)
     facts["members"] = [*facts["members"], member_of("qwen", "prefill")]
     after["h1"] = read_host("h1", facts)
     restarted, said = plan_of(service, after, "restart", users=["qwen"])
@@ -486,7 +500,7 @@ def test_a_host_that_does_not_answer_is_unknown() -> None:
     service = service_of(MASTER)
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service, hosts)[0], hosts)
-    facts = dict(after["h2"].facts, records=after["h1"].facts["records"])
+    facts = dict(after["h2"].plain, records=after["h1"].plain["records"])
     only = {"h2": read_host("h2", facts)}
     made, said = plan_of(service, only, pattern=["h1", "h2"])
     assert did(made) == []
@@ -571,15 +585,19 @@ def test_a_verdict_is_good_only_when_every_instance_answers() -> None:
     def result(name: str, state: str) -> list[dict[str, t.Any]]:
         return [{"ok": True}, {"members": {name: {"state": state, "why": "it has ended"}}, "not_ready": {}}]
 
-    good = verdict.reach(made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "ready")}, "final")
+    good = verdict.reach(
+        Plan.from_plain(made), {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "ready")}, "final"
+    )
     assert good.good
     assert good.msg == "Cache service lm is running: h1 127.0.0.1:40001, h2 127.0.0.1:40001."
-    bad = verdict.reach(made, {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "failed")}, "final")
+    bad = verdict.reach(
+        Plan.from_plain(made), {"h1": result("lm-cache-0", "ready"), "h2": result("lm-cache-1", "failed")}, "final"
+    )
     assert not bad.good
     assert "1 of 2 instances ready" in bad.msg
     assert "- lm-cache-1 on h2: it has ended" in bad.msg
     assert "Nothing of qwen was touched." in bad.msg
-    lost = verdict.reach(made, {"h1": result("lm-cache-0", "ready")}, "final")
+    lost = verdict.reach(Plan.from_plain(made), {"h1": result("lm-cache-0", "ready")}, "final")
     assert not lost.good
     assert "h2 did not answer" in lost.msg
 
@@ -613,7 +631,7 @@ def test_status_of_a_service() -> None:
     assert state({}, silent=["h1"])["state"] == "absent"
     down = carried_out(plan_of(service, hosts)[0], hosts, store_cache_0={"state": "exited", "why": "status 1"})
     assert state(down)["state"] == "error"
-    silent = {"h2": read_host("h2", dict(after["h2"].facts, records=after["h1"].facts["records"]))}
+    silent = {"h2": read_host("h2", dict(after["h2"].plain, records=after["h1"].plain["records"]))}
     told = "\n".join(status.table(state(silent, silent=["h1"])))
     assert "cache store: UNKNOWN" in told
     assert "members_unknown" in told

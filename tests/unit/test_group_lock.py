@@ -11,8 +11,10 @@ import sys
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._host import lock
+from ansible_collections.inferops.pd.plugins.module_utils._probes import runs
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
+from ansible_collections.inferops.pd.plugins.plugin_utils.locking import of_dead
 
 ME = {"run": "a", "who": "me@here pid 1", "ttl": 60}
 OTHER = {"run": "b", "who": "other@there pid 2", "since": 900.0, "expires": 1100.0}
@@ -58,13 +60,13 @@ def test_a_process_that_is_another_users_is_alive(monkeypatch):
     def kill(pid, number):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(lock.os, "kill", kill)
-    assert not lock.died({**OTHER, "process": lock.process()})
+    monkeypatch.setattr(runs.os, "kill", kill)
+    assert not runs.died(runs.own())
 
 
 def test_a_pid_that_was_given_to_another_process_is_no_run():
-    mine = lock.process()
-    assert lock.died({**OTHER, "process": {**mine, "started": mine["started"] - 1}})
+    mine = runs.own()
+    assert runs.died({**mine, "started": mine["started"] - 1})
 
 
 def test_who_does_not_hold_the_lock_changes_nothing(tmp_path):
@@ -94,12 +96,12 @@ def test_a_lock_of_an_earlier_version_is_honoured_and_goes_with_its_release(tmp_
 
 
 def test_a_dead_runs_lock_is_no_obstacle_on_its_own_machine():
-    alive = {**OTHER, "process": lock.process()}
+    alive = {**OTHER, "process": runs.own()}
     with pytest.raises(HostError):
         lock.taken(alive, ME, "g", 1000.0)
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
-    dead = {**OTHER, "process": {**lock.process(), "pid": child.pid}}
+    dead = {**OTHER, "process": {**runs.own(), "pid": child.pid}}
     assert lock.taken(dead, ME, "g", 1000.0)["who"] == ME["who"]
     elsewhere = {**OTHER, "process": {"pid": child.pid, "machine": "another boot"}}
     with pytest.raises(HostError):
@@ -110,9 +112,9 @@ def test_the_controller_tells_a_host_which_runs_are_gone():
     """A host cannot see the processes of the machine that a run was started on."""
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
-    gone = {**OTHER, "process": {**lock.process(), "pid": child.pid}}
-    assert lock.of_dead([None, OTHER, {**OTHER, "process": lock.process()}]) == []
-    known = lock.of_dead([gone])
+    gone = {**OTHER, "process": {**runs.own(), "pid": child.pid}}
+    assert of_dead([None, OTHER, {**OTHER, "process": runs.own()}]) == []
+    known = of_dead([gone])
     there = {**OTHER, "process": {"pid": child.pid, "machine": "as the host sees it"}}
     assert lock.taken(there, {**ME, "dead": known}, "g", 1000.0)["who"] == ME["who"]
     with pytest.raises(HostError):

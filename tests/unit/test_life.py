@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from builders import Fleet, only, spec
 
-from ansible_collections.inferops.pd.plugins.action import members as action
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reach
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
+from ansible_collections.inferops.pd.plugins.plugin_utils import locking
 
 FOUR = {"gpus": 4}
 
@@ -309,10 +309,10 @@ def test_the_lock_lives_as_long_as_the_longest_stop():
 
 
 def test_what_the_first_host_says_reaches_the_others(tmp_path, monkeypatch):
-    monkeypatch.setitem(vars(action.constants), "DEFAULT_LOCAL_TMP", str(tmp_path))
-    mine, other = action.FirstLock("demo-1-lock-x"), action.FirstLock("demo-1-lock-x")
+    monkeypatch.setitem(vars(locking.constants), "DEFAULT_LOCAL_TMP", str(tmp_path))
+    mine, other = locking.FirstLock("demo-1-lock-x"), locking.FirstLock("demo-1-lock-x")
     ticks = iter(range(100))
-    assert action.FirstLock("nobody", clock=lambda: float(next(ticks)), pause=0).wait(5) is None
+    assert locking.FirstLock("nobody", clock=lambda: float(next(ticks)), pause=0).wait(5) is None
     mine.write("")
     assert other.wait(5) == ""
     mine.write("ops@elsewhere is changing it")

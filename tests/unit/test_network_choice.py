@@ -36,6 +36,11 @@ def interfaces(*raw, default="eth0", devices=()):
     return network.judge(found, "/nowhere")
 
 
+def choose(*given):
+    """The choice, as a host's facts tell it."""
+    return network.choose(*given).to_plain()
+
+
 def why_not(one, **how):
     return {i.name: i.why_not for i in interfaces(one, **how)}[one["ifname"]]
 
@@ -83,7 +88,7 @@ def test_why_an_interface_of_a_recorded_host_does_not_count(host, name, part, tm
 
 
 def test_a_refusal_tells_what_one_chooses_by(tmp_path, monkeypatch):
-    error = network.choose(recorded("bond-vlan", tmp_path, monkeypatch), [], "data", "192.168.1.7")["error"]
+    error = choose(recorded("bond-vlan", tmp_path, monkeypatch), [], "data", "192.168.1.7")["error"]
     assert "pd_kv_interface" in error
     assert "eno1 (192.168.1.7, 1 Gb/s, driver igb, no RDMA, default route)" in error
     assert "bond0.100 (10.20.0.7, 200 Gb/s, vlan, RDMA mlx5_bond_0:1)" in error
@@ -96,7 +101,7 @@ def test_the_speed_of_a_pair_is_made_up_and_not_told(tmp_path, monkeypatch):
 
 
 def test_rails_with_their_devices_index_mtu_and_speed(tmp_path, monkeypatch):
-    chosen = network.choose(recorded("rails", tmp_path, monkeypatch), ["rail1", "rail0"], "data", "10.0.0.7")
+    chosen = choose(recorded("rails", tmp_path, monkeypatch), ["rail1", "rail0"], "data", "10.0.0.7")
     assert chosen["error"] is None
     assert (chosen["names"], chosen["address"]) == (["rail1", "rail0"], "10.2.0.7")
     assert chosen["rdma_devices"] == ["mlx5_2:1", "mlx5_10:1"]
@@ -104,7 +109,7 @@ def test_rails_with_their_devices_index_mtu_and_speed(tmp_path, monkeypatch):
 
 
 def test_infiniband_has_devices_and_a_speed_and_no_index(tmp_path, monkeypatch):
-    chosen = network.choose(recorded("infiniband", tmp_path, monkeypatch), ["ibp65s0"], "data", "192.168.1.7")
+    chosen = choose(recorded("infiniband", tmp_path, monkeypatch), ["ibp65s0"], "data", "192.168.1.7")
     assert (chosen["rdma_devices"], chosen["gid_index"], chosen["speed"], chosen["mtu"]) == (
         ["mlx5_0:1"],
         None,
@@ -116,7 +121,7 @@ def test_infiniband_has_devices_and_a_speed_and_no_index(tmp_path, monkeypatch):
 def test_a_host_with_ipv6_alone_has_an_address(tmp_path, monkeypatch):
     found = recorded("ipv6-only", tmp_path, monkeypatch)
     assert network.http_address(found, None) == "2001:db8::7"
-    assert network.choose(found, [], "data", None)["address"] == "2001:db8::7"
+    assert choose(found, [], "data", None)["address"] == "2001:db8::7"
 
 
 def test_the_first_address_of_an_interface_and_not_one_that_moves(tmp_path, monkeypatch):
@@ -199,45 +204,45 @@ def test_a_slave_of_a_vrf_keeps_its_address():
 
 
 def test_the_only_candidate_is_used():
-    chosen = network.choose(interfaces(LO, ETH0, link("docker0", "172.17.0.1", kind="bridge")), [], "data", "10.0.0.7")
+    chosen = choose(interfaces(LO, ETH0, link("docker0", "172.17.0.1", kind="bridge")), [], "data", "10.0.0.7")
     assert (chosen["names"], chosen["address"], chosen["error"]) == (["eth0"], "10.0.0.7", None)
     assert chosen["reason"]
 
 
 def test_the_only_candidate_is_used_though_the_address_is_elsewhere():
-    chosen = network.choose(interfaces(LO, ETH2), [], "data", "203.0.113.9")
+    chosen = choose(interfaces(LO, ETH2), [], "data", "203.0.113.9")
     assert (chosen["names"], chosen["address"]) == (["eth2"], "10.1.0.7")
 
 
 def test_several_are_refused_with_the_list():
-    chosen = network.choose(interfaces(LO, ETH0, ETH2), [], "data", "10.0.0.7")
+    chosen = choose(interfaces(LO, ETH0, ETH2), [], "data", "10.0.0.7")
     assert (chosen["names"], chosen["candidates"]) == ([], ["eth0", "eth2"])
     assert "eth0 (10.0.0.7" in chosen["error"]
     assert "eth2 (10.1.0.7" in chosen["error"]
 
 
 def test_no_candidate_tells_why_the_others_are_none():
-    error = network.choose(interfaces(LO, link("docker0", "172.17.0.1", kind="bridge")), [], "data", None)["error"]
+    error = choose(interfaces(LO, link("docker0", "172.17.0.1", kind="bridge")), [], "data", None)["error"]
     assert "docker0: it is a bridge without a NIC" in error
 
 
 def test_control_plane_takes_the_hosts_own():
-    chosen = network.choose(interfaces(LO, ETH0, ETH2), [], "control", "10.0.0.7")
+    chosen = choose(interfaces(LO, ETH0, ETH2), [], "control", "10.0.0.7")
     assert chosen["names"] == ["eth0"]
-    assert "no interface has" in network.choose(interfaces(LO, ETH0), [], "control", "10.9.9.9")["error"]
+    assert "no interface has" in choose(interfaces(LO, ETH0), [], "control", "10.9.9.9")["error"]
 
 
 def test_a_name_that_means_the_loopback_on_its_own_host_is_no_address():
     """Debian writes 127.0.1.1 for a host's own name."""
     found = interfaces(LO, ETH0, ETH2)
     at_home = {"h1": ["127.0.1.1"], "h2": ["127.0.1.1", "10.1.0.7"]}
-    assert network.choose(found, [], "control", "h1", at_home.get)["names"] == ["eth0"]
-    assert network.choose(found, [], "control", "h2", at_home.get)["names"] == ["eth2"]
-    assert network.choose(found, ["eth2"], "data", "h1", at_home.get)["address"] == "10.1.0.7"
+    assert choose(found, [], "control", "h1", at_home.get)["names"] == ["eth0"]
+    assert choose(found, [], "control", "h2", at_home.get)["names"] == ["eth2"]
+    assert choose(found, ["eth2"], "data", "h1", at_home.get)["address"] == "10.1.0.7"
 
 
 def test_rails_in_their_order():
-    chosen = network.choose(interfaces(LO, ETH0, ETH2, ETH3), ["eth3", "eth2"], "data", "10.0.0.7")
+    chosen = choose(interfaces(LO, ETH0, ETH2, ETH3), ["eth3", "eth2"], "data", "10.0.0.7")
     assert (chosen["names"], chosen["address"]) == (["eth3", "eth2"], "10.2.0.7")
 
 
@@ -253,20 +258,20 @@ def test_rails_in_their_order():
 def test_a_wrong_override_is_told(names, part):
     down, slave = link("eth4", "10.4.0.1", state="DOWN"), link("eth5", master="bond0")
     found = interfaces(LO, ETH0, link("ib0", "fe80::2"), down, slave)
-    assert part in network.choose(found, names, "data", "10.0.0.7")["error"]
+    assert part in choose(found, names, "data", "10.0.0.7")["error"]
 
 
 @pytest.mark.parametrize(
     ("address", "expected"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.3", "127.0.0.3"), ("10.0.0.7", "127.0.0.1")]
 )
 def test_loopback_only_when_named(address, expected):
-    assert network.choose(interfaces(LO, ETH0), ["lo"], "data", address)["address"] == expected
-    assert network.choose(interfaces(LO), [], "data", address)["error"]
+    assert choose(interfaces(LO, ETH0), ["lo"], "data", address)["address"] == expected
+    assert choose(interfaces(LO), [], "data", address)["error"]
 
 
 def test_any_interface_may_be_named():
     found = interfaces(LO, ETH0, link("docker0", "172.17.0.1", kind="bridge"))
-    assert network.choose(found, ["docker0"], "data", "10.0.0.7")["address"] == "172.17.0.1"
+    assert choose(found, ["docker0"], "data", "10.0.0.7")["address"] == "172.17.0.1"
 
 
 # -- addresses and routes -----------------------------------------------------------------------------------------------

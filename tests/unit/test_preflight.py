@@ -12,11 +12,9 @@ from builders import MODEL, RUN, Fleet, codes, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
-from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import (
-    preflight,
-    preflight_between,
-    preflight_tour,
-)
+from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import between
+from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import hosts as of_hosts
+from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import tour as tours
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
 
 GIB = 2**30
@@ -93,14 +91,14 @@ class Case:
         patterns = {r.name: r.hosts.split(":") for r in made.verdict.group.roles.values()}
         reality = Reality(self.fleet.hosts(), RUN)
         request = Request(made.verdict.group, made.verdict.template, patterns, "deploy", reality)
-        tour = preflight_tour.make(made.plan, request.hosts)
-        return preflight.Preflight(request, made.plan, tour, self.looks, self.reaches, self.clocks)
+        tour = tours.make(made.plan, request.hosts)
+        return of_hosts.Preflight(request, made.plan, tour, self.looks, self.reaches, self.clocks)
 
     def judge(self):
         self.run, findings = self.flight(), Findings()
-        preflight.judge_hosts(self.run, findings)
-        preflight.judge_band(self.avoid, self.run, findings)
-        preflight_between.judge_between(self.run, findings)
+        of_hosts.judge_hosts(self.run, findings)
+        of_hosts.judge_band(self.avoid, self.run, findings)
+        between.judge_between(self.run, findings)
         return findings
 
 
@@ -246,7 +244,7 @@ def test_a_proxy_between_members(env, environment, told):
     ],
 )
 def test_what_no_proxy_covers(address, no_proxy, expected):
-    assert preflight.bypassed(address, no_proxy) is expected
+    assert of_hosts.bypassed(address, no_proxy) is expected
 
 
 @pytest.mark.parametrize(
@@ -447,7 +445,7 @@ def tour(prefill, decode, router="h1", pairs=16, told=(), **facts):
         decode={"hosts": ":".join(decode), "replicas": len(decode), "gpus": 1},
         router={"hosts": router},
     )
-    return preflight_tour.make(fleet.plan(raw).plan, fleet.hosts(), told, pairs)
+    return tours.make(fleet.plan(raw).plan, fleet.hosts(), told, pairs)
 
 
 def test_who_connects_to_whom():
@@ -463,7 +461,7 @@ def test_who_connects_to_whom():
 
 def test_a_band_that_the_router_tells_of_is_reached_at_its_url():
     modes = load_modes()
-    assert {name: preflight_tour.announced(modes[name]) for name in ("vllm-nixl", "vllm-mooncake", "sglang-nixl")} == {
+    assert {name: tours.announced(modes[name]) for name in ("vllm-nixl", "vllm-mooncake", "sglang-nixl")} == {
         "vllm-nixl": set(),
         "vllm-mooncake": {"bootstrap"},
         "sglang-nixl": {"bootstrap"},
@@ -501,7 +499,7 @@ def test_attempts_go_where_somebody_listens():
         }
         for name, part in made["hosts"].items()
     }
-    mine = preflight_tour.attempts(made, "h1", listening)
+    mine = tours.attempts(made, "h1", listening)
     (peer,) = mine["connect"]
     assert {(p["address"], tuple(p["ports"]), p["source"]) for p in peer["places"]} == {
         ("10.1.0.2", (50000,), "10.1.0.1"),
@@ -512,45 +510,45 @@ def test_attempts_go_where_somebody_listens():
     assert mine["measure"] == [
         {"peer": "h2", "address": "10.1.0.2", "port": 50000, "own": {"address": "10.1.0.1", "port": 50000}}
     ]
-    assert preflight_tour.attempts(made, "h2", listening)["measure"] == []
+    assert tours.attempts(made, "h2", listening)["measure"] == []
     # A router asks by HTTP, and nothing by the KV interface.
-    router = preflight_tour.attempts(made, "h3", listening)
+    router = tours.attempts(made, "h3", listening)
     assert {(peer["name"], p["address"]) for peer in router["connect"] for p in peer["places"]} == {
         ("h1", "10.0.0.1"),
         ("h2", "10.0.0.2"),
     }
     del listening["h2"]
-    assert preflight_tour.attempts(made, "h1", listening)["connect"] == []
+    assert tours.attempts(made, "h1", listening)["connect"] == []
 
 
 def test_ports_of_running_members_are_tried_as_they_are():
     fleet = Fleet(h1={"gpus": 1}, h2={"gpus": 1})
     fleet.deploy(TWO)
-    made = preflight_tour.make(fleet.plan(TWO, "restart").plan, fleet.hosts())
+    made = tours.make(fleet.plan(TWO, "restart").plan, fleet.hosts())
     served = made["hosts"]["h2"]["served"]
     assert served == [40000, 40001]
     refused = [{"address": "10.0.0.2", "port": p, "code": "EADDRINUSE", "why": ""} for p in (40000, 40001, 40002)]
-    marked = preflight_tour.mark_live(made, {"h2": {"random": {}, "ports": {}, "refused": refused}})
+    marked = tours.mark_live(made, {"h2": {"random": {}, "ports": {}, "refused": refused}})
     assert [r["live"] for r in marked["h2"]["refused"]] == [True, True, False]
-    (peer,) = preflight_tour.attempts(made, "h1", marked)["connect"]
+    (peer,) = tours.attempts(made, "h1", marked)["connect"]
     assert peer["places"] == [{"address": "10.0.0.2", "ports": [40001], "ours": False, "source": None}]
 
 
 def test_listeners_live_as_long_as_hosts_come_in_batches():
     made = tour([f"p{i}" for i in range(10)], ["d0"], "p0")
-    assert preflight_tour.deadline(made, 5, 1.0) > preflight_tour.deadline(made, 50, 1.0) > 30
+    assert tours.deadline(made, 5, 1.0) > tours.deadline(made, 50, 1.0) > 30
 
 
 # -- the table ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_joins_what_is_alike_and_keeps_what_is_not():
-    rows = [preflight.Row("disk", f"h{n}", "9 GiB free", "2 GiB free") for n in range(1, 7)]
+    rows = [of_hosts.Row("disk", f"h{n}", "9 GiB free", "2 GiB free") for n in range(1, 7)]
     rows += [
-        preflight.Row("shm", "h1", "1 MiB free", "1 GiB", "warning"),
-        preflight.Row("shm", "h2", "1 MiB free", "1 GiB", "warning"),
+        of_hosts.Row("shm", "h1", "1 MiB free", "1 GiB", "warning"),
+        of_hosts.Row("shm", "h2", "1 MiB free", "1 GiB", "warning"),
     ]
-    assert preflight.table(rows) == [
+    assert of_hosts.table(rows) == [
         "ok       disk  h1, h2, h3, h4 and 2 more  9 GiB free",
         "WARNING  shm   h1                         1 MiB free (expected: 1 GiB)",
         "WARNING  shm   h2                         1 MiB free (expected: 1 GiB)",
@@ -569,4 +567,4 @@ def test_the_table_joins_what_is_alike_and_keeps_what_is_not():
     ],
 )
 def test_sizes(count, expected):
-    assert preflight.size(count) == expected
+    assert of_hosts.size(count) == expected

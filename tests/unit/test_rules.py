@@ -11,6 +11,7 @@ from builders import GROUP, cases, catalogue, check_findings, codes, host_facts,
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import version
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.model import model_config
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import checks_hardware, validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import parse
@@ -48,7 +49,10 @@ FAMILIES = ("every_mode", "parallel", "config_json", "handshake", "engine", "rou
 
 def known_of(row) -> Known:
     config = row.get("model_config")
-    hosts = {name: facts_of(number, given) for number, (name, given) in enumerate(row.get("hosts", {}).items(), 1)}
+    hosts = {
+        name: read_host(name, facts_of(number, given))
+        for number, (name, given) in enumerate(row.get("hosts", {}).items(), 1)
+    }
     services = parse(row["caches"], load_recipes(), Findings()) if "caches" in row else None
     config = CONFIGS[config] if isinstance(config, str) else config
     users = row.get("cache_users", {})
@@ -58,6 +62,9 @@ def known_of(row) -> Known:
 def facts_of(number: int, given) -> dict:
     facts = host_facts(number, **given.get("facts", {}))
     vendor, models = given.get("vendor", "nvidia"), given.get("gpus", [])
+    for one in facts["members"]:
+        label = {"member": f"{one['label']['group']}-{number}", "index": 0, "revision": "r", "generation": 1}
+        one["label"] = {**label, **one["label"]}
     facts["gpus"] = [{"id": f"G{number}-{i}", "model": m, "vendor": vendor} for i, m in enumerate(models)]
     return facts
 
@@ -158,20 +165,22 @@ def test_a_config_json_of_any_shape_never_raises(value):
 
 @pytest.mark.parametrize("facts", [None, 0, "x", [], {}, {"gpus": 3}, {"gpus": [3, {}]}, {"models": 3}], ids=str)
 def test_facts_of_any_shape_never_raise(facts):
-    verdict(spec(), Known(hosts={"h1": facts})).findings.to_plain()
+    verdict(spec(), Known(hosts={"h1": read_host("h1", facts)})).findings.to_plain()
 
 
 def test_the_config_of_a_host_is_taken_when_none_is_given():
     facts = {"models": {"/models/m": {"exists": True, "config": DENSE}}}
     raw = spec(decode={"args": []})
     assert codes(verdict(raw).findings) == ["pairing-unverified"]
-    assert codes(verdict(raw, Known(hosts={"h1": facts})).findings) == []
+    assert codes(verdict(raw, Known(hosts={"h1": read_host("h1", facts)})).findings) == []
 
 
 def test_the_engines_version_on_the_hosts_counts_where_the_spec_states_none():
     raw = spec(prefill={"extra_args": ["--disable-hybrid-kv-cache-manager"]})
     assert codes(verdict(raw, Known(DENSE)).findings) == []
-    assert codes(verdict(raw, Known(DENSE, {"h1": host_facts()})).findings) == ["pairing-hybrid-kv-cache-manager"]
+    assert codes(verdict(raw, Known(DENSE, {"h1": read_host("h1", host_facts())})).findings) == [
+        "pairing-hybrid-kv-cache-manager"
+    ]
 
 
 # -- cards ------------------------------------------------------------------------------------------------------------

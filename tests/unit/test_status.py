@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import Fleet, codes, judge, only, spec
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.workload import CACHE
 
 TWO = {"gpus": 2}
 RAW = spec(prefill={"hosts": "h1:h2", "replicas": 2}, decode={"hosts": "h3"}, router={"hosts": "h4"})
@@ -77,6 +79,36 @@ def test_a_member_that_loads_is_not_ready():
     state = group.status(RAW)
     assert state["state"] == "partial"
     assert [m["state"] for m in state["members"] if m["role"] == "decode"] == ["loading"]
+
+
+CONDITIONS = [
+    ({"state": "running", "ready": True}, "ready"),
+    ({"state": "running", "ready": False}, "loading"),
+    ({"state": "running", "ready": True, "draining": True}, "draining"),
+    ({"state": "restarting", "ready": False}, "restarting"),
+    ({"state": "stuck", "ready": False}, "stuck"),
+    ({"state": "exited", "ready": False}, "exited"),
+    ({"state": "missing", "ready": False}, "missing"),
+]
+
+
+@pytest.mark.parametrize(("now", "told"), CONDITIONS, ids=[told for _now, told in CONDITIONS])
+def test_a_member_of_a_group_and_one_of_a_cache_service_are_told_alike(now, told):
+    group = fleet()
+    group.live("demo-decode-0").update(now)
+    (mine,) = (m for m in group.status(RAW)["members"] if m["role"] == "decode")
+    label = {**group.live("demo-decode-0")["label"], "group": "store", "member": "store-cache-0", "role": "cache"}
+    hosts = {"h1": read_host("h1", {"members": [{"label": label, **now}]})}
+    (instance,) = status.of(status.Subject(CACHE, "store"), hosts, ())["instances"]
+    assert (mine["state"], mine["ready"]) == (instance["state"], instance["ready"]) == (told, told == "ready")
+
+
+def test_how_its_log_ends_is_told_after_the_reason_whatever_the_log_says():
+    group = fleet()
+    line = "ValueError: its log ends with: nothing"
+    group.live("demo-decode-0").update(state="exited", ready=False, why="exited with status 3", log_line=line)
+    (mine,) = (m for m in group.status(RAW)["members"] if m["role"] == "decode")
+    assert mine["why"] == f"exited with status 3; its log ends with: {line}"
 
 
 def test_error_when_all_have_failed():

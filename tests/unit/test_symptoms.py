@@ -15,9 +15,9 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.watch.symptom im
     symptom,
 )
 from ansible_collections.inferops.pd.plugins.module_utils._engines.vllm_symptoms import SYMPTOMS as VLLM
+from ansible_collections.inferops.pd.plugins.module_utils._host.watch import since_start
 from ansible_collections.inferops.pd.plugins.module_utils._probes import logs
 from ansible_collections.inferops.pd.plugins.module_utils._probes.symptoms import SYMPTOMS as GENERIC
-from ansible_collections.inferops.pd.plugins.module_utils._probes.watch import since_start
 from ansible_collections.inferops.pd.plugins.module_utils._routers.symptoms import SYMPTOMS as ROUTER
 
 ENGINE = (*VLLM, *GENERIC)

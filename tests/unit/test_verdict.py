@@ -6,7 +6,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.report.verdict import reach
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict as verdicts
+
+
+def reach(plan, results, *how, **more):
+    """The verdict on a plan as a run has registered it."""
+    return verdicts.reach(Plan.from_plain(plan), results, *how, **more)
+
 
 HOSTS = {"prefill-0": "h1", "prefill-1": "h2", "decode-0": "h3", "router-0": "h1"}
 GONE = {"unreachable": True, "msg": "ssh: connect to host h2 port 22: No route to host"}
@@ -179,7 +186,10 @@ def test_stopping(told: dict[str, t.Any], good: bool, words: str) -> None:
 def leaving() -> dict[str, t.Any]:
     """A restart of a router on h1 and an engine on h2; h3 has the record alone."""
     absent = {"h1": ["router-0"], "h2": ["decode-0"], "h3": []}
-    steps = [{"phase": "router_stop", "member": "router-0"}, {"phase": "stop", "member": "decode-0"}]
+    steps = [
+        {"phase": "router_stop", "do": "remove", "member": "router-0"},
+        {"phase": "stop", "do": "remove", "member": "decode-0"},
+    ]
     return plan(action="restart", steps=steps, hosts={h: {"absent": ids} for h, ids in absent.items()})
 
 
@@ -228,7 +238,7 @@ def test_a_restart_that_cannot_stop_all_says_so_and_what_to_run() -> None:
 
 def grown(**changes: t.Any) -> t.Any:
     """The verdict on a growth by prefill-1 that failed, where all are wanted."""
-    router = {"member": {"id": "router-0"}, "early": None, "step": "none"}
+    router = {"member": {"id": "router-0", "role": "router", "parts": []}, "early": None, "step": "none"}
     made = plan(**{"readiness": "all", "action": "scale", "router": router, **changes})
     made["hosts"]["h2"]["create"] = ["prefill-1"]
     seen = {"h1": ["prefill-0"], "h2": [], "h3": ["decode-0"]}
@@ -252,7 +262,7 @@ def test_a_growth_that_is_undone_leaves_the_endpoint_as_it_was():
 def test_a_router_that_was_to_be_replaced_at_the_end_is_the_one_of_before():
     hosts = {h: {"present": [], "absent": [], "create": []} for h in ("h1", "h2", "h3")}
     hosts["h1"]["create"] = ["router-0"]
-    router = {"member": {"id": "router-0"}, "early": None, "step": "replace"}
+    router = {"member": {"id": "router-0", "role": "router", "parts": []}, "early": None, "step": "replace"}
     assert grown(hosts=hosts, router=router).registered == "undone"
-    assert grown(hosts=hosts, router={**router, "early": "router-0"}).registered == "no"
+    assert grown(hosts=hosts, router={**router, "early": ["router-0"]}).registered == "no"
     assert grown(hosts=hosts, router={**router, "step": "none"}).registered == "no"

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._probes import carried, ports, processes, watch
+from ansible_collections.inferops.pd.plugins.module_utils._host import watch
+from ansible_collections.inferops.pd.plugins.module_utils._probes import carried, ports, processes
 
 SERVER = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()"
 # The member's own process starts what listens, as engines do.
@@ -53,6 +54,17 @@ class Looks:
 def test_a_child_of_the_member_serves(served):
     told = carried.serving(served, ports.listening({served}), ["127.0.0.1"])
     assert told == {"formation": "f-1", "listener_member": "g-prefill-0"}
+
+
+def test_a_reason_is_taken_whole_and_the_log_is_a_line_of_its_own():
+    """Whatever a host says of a member's end, nothing is cut from it."""
+    label = {"url": "http://127.0.0.1:1"}
+    member = watch.Watched("g-prefill-0", "prefill", label, {}, ())
+    why = "exited with status 3; its log ends with: a word of its own"
+    live = {"g-prefill-0": {"state": "exited", "pid": None, "restarts": 0, "why": why, "log_line": "gone"}}
+    (seen,) = watch.Watch([member], lambda: live, lambda _member: ["first", "gone"]).look().values()
+    assert seen["why"] == f"its process has ended ({why})"
+    assert seen["log_line"] == "gone"
 
 
 def test_it_is_looked_for_once_when_the_member_is_ready(monkeypatch, served):

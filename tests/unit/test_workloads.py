@@ -16,6 +16,7 @@ from builders import ROOT, RUN
 from ansible_collections.inferops.pd.plugins.action import cache_plan, cache_validate, group_plan, group_validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Host, read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status, verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import workload
 from ansible_collections.inferops.pd.plugins.plugin_utils._workloads import Asked, Workloads, workloads_of
@@ -158,7 +159,7 @@ def test_a_removal_forgets_no_stray(name: str) -> None:
     assert {(s["host"], s["member"]) for s in plan["steps"] if s["do"] == "remove" and s["member"]} == every
     assert {(h, m) for h, here in plan["hosts"].items() for m in here["absent"]} == every
     assert all(here["runtimes"] == ["supervisor"] for here in plan["hosts"].values()), "whatever started it"
-    assert verdict.reach(plan, {}, "stop").good is False, "who says nothing has not stopped"
+    assert verdict.reach(Plan.from_plain(plan), {}, "stop").good is False, "who says nothing has not stopped"
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -199,7 +200,7 @@ def plan_of(kind: workload.Kind) -> dict[str, t.Any]:
 def test_a_host_that_refuses_is_judged_alike(name: str, phase: str) -> None:
     kind = workload.KINDS[name]
     said = {"h1": [{"failed": True, "msg": "no room on the disk", "phase": "start" if phase == "final" else phase}]}
-    found = verdict.reach(plan_of(kind), said, phase)
+    found = verdict.reach(Plan.from_plain(plan_of(kind)), said, phase)
     assert not found.good
     assert found.msg.startswith(f"{kind.title} w")
     assert "- h1: no room on the disk" in found.msg
@@ -211,7 +212,9 @@ def test_a_failed_start_is_told_alike(name: str, stops: bool, told: str) -> None
     kind = workload.KINDS[name]
     plan = plan_of(kind)
     waited = {m["id"]: {"state": "failed", "why": "it has ended"} for m in plan["members"]}
-    found = verdict.reach(plan, {"h1": [{"ok": True}, {"members": waited, "not_ready": {}}]}, "final", stops=stops)
+    found = verdict.reach(
+        Plan.from_plain(plan), {"h1": [{"ok": True}, {"members": waited, "not_ready": {}}]}, "final", stops=stops
+    )
     assert set(found.failed) == set(waited)
     assert f"run {kind.deploy('w')} again" in found.msg
     assert told in found.msg

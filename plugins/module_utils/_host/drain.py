@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Letting a member finish what it is doing before it is stopped, and a decode also what is still on its way to it.
+"""Draining: a member finishes what it is doing before it is stopped, and a decode also what is still on its way to it.
 
 A router chooses the decode of a request before it sends it to prefill. A decode that has left the router may so get requests for as long
 as a prefill computes, while its own counters say that it is idle: the path is drained, not the stage."""

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether this host can be judged as the user that Ansible is there: where members belong to somebody else, an empty state folder is no
-empty host, and a plan that took it for one would tear down or double what serves."""
+"""Hidden members: whether this host can be judged as the user that Ansible is there. Where members belong to somebody else, an empty state
+folder is no empty host, and a plan that took it for one would tear down or double what serves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carrying out one phase of a plan on one host: its own slice, all of its members in one call."""
+"""The phases of a plan on one host: each is carried out on the host's own slice, all of its members in one call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Observing a host: everything that a plan reads of it, in one look."""
+"""The observation of a host: everything that a plan reads of it, in one look."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         kernel = ports.kernel_ranges()
         return {
             "address": address,
-            "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address),
+            "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
             "interfaces": [i.plain() for i in found],
             "gpus": devices,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),

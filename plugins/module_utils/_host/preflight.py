@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host's side of a preflight: look at what members need beside facts, listen on what they will listen on, and try the peers.
+"""A preflight on one host: look at what members need beside facts, listen on what they will listen on, and try the peers.
 
 It changes nothing: the listeners end by themselves."""
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of the router's phase, in the call that started it: it answers, and it knows its peers. Clients wait for just this, and a module
+"""A router in service: in the call that started it, it is seen to answer and to know its peers. Clients wait for just this, and a module
 call of its own for each step would add a second or two to every outage."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
+"""The wait for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .._core.watch.symptom import Symptom, cut, diagnose
 from .._engines.vllm_symptoms import SYMPTOMS as VLLM
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC
-from .._probes.watch import Watch, Watched, of_this_start
 from .._routers.symptoms import SYMPTOMS as ROUTER
 from .._runtimes.state import State
 from . import lock
+from .watch import Watch, Watched, of_this_start
 
 ENGINE_SYMPTOMS: dict[str, tuple[Symptom, ...]] = {"vLLM": VLLM}
 LONGEST_SLICE = 30

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a process carries of the member that it belongs to, and what the process carries that listens on a member's port.
+"""The formation and the member that a process carries in its environment, and those of the process that listens on a member's port.
 
 The environment is given at the start and inherited by whatever a member starts, so that it tells which formation really serves: a label
 says what was meant."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One external command with a deadline, and nothing of its failure hidden."""
+"""External commands, each with a deadline, and nothing of its failure hidden."""
 
 from __future__ import annotations
 

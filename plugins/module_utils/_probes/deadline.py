@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A look with a deadline, at what may never answer: a file on a network file system whose server is gone, or a FIFO that nobody writes to.
+"""Looks with a deadline, at what may never answer: a file on a network file system whose server is gone, or a FIFO that nobody writes to.
 
 A pool's threads are waited for when a program ends; the one here is not, so that the module ends in any case."""
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A command on this host: whether it can be run, and which version of which distribution it is, read without running or importing it."""
+"""Executables on this host: whether a command can be run, and which version of which
+distribution it is, read without running or importing it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a firewall of this host could keep others out, and by whose words it is changed; and proxies that stand between."""
+"""Firewalls of this host that could keep others out, and by whose words each is changed; and proxies that stand between."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a member answers: on its health path, or, where it has none (`tcp://HOST:PORT`), by taking a connection."""
+"""The health of a member: whether it answers, on its health path, or, where it has none (`tcp://HOST:PORT`), by taking a connection."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which machine this is, and which state folder: what tells one host under two names, or two hosts with one folder."""
+"""The identity of this machine and of a state folder: it tells one host under two names, or two hosts with one folder."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import socket
 import typing as t
 from dataclasses import dataclass, field
 
+from .._core.facts.kv_interface import KvInterface
 from . import links, rdma
 from .links import Address, Link
 
@@ -190,7 +191,7 @@ def choose(
     plane: str,
     address: str | None,
     resolve: t.Callable[[str], list[str]] | None = None,
-) -> dict[str, t.Any]:
+) -> KvInterface:
     """The KV interface: the named ones; on the control plane the one of `address`; else the only candidate. Several are refused: which
     of them the KV cache takes is nothing to guess."""
     by_name = {i.name: i for i in found}
@@ -229,7 +230,7 @@ def _others(found: t.Sequence[Interface]) -> str:
 
 def _named(
     by_name: t.Mapping[str, Interface], names: t.Sequence[str], address: str | None, listed: list[str]
-) -> dict[str, t.Any]:
+) -> KvInterface:
     given = f"pd_kv_interface is {', '.join(names)}"
     missing = [n for n in names if n not in by_name]
     if missing:
@@ -250,35 +251,24 @@ def _named(
     )
 
 
-def _chosen(chosen: t.Sequence[Interface], address: str | None, listed: list[str], reason: str) -> dict[str, t.Any]:
+def _chosen(chosen: t.Sequence[Interface], address: str | None, listed: list[str], reason: str) -> KvInterface:
     ports = [port for i in chosen for port in i.rdma if port.active]
     indexes = {port.gid for port in ports if port.roce}
-    return {
-        "names": [i.name for i in chosen],
-        "address": next(a for a in (i.address(address) for i in chosen) if a),
-        "rdma_devices": [port.name for port in ports],
+    return KvInterface(
+        names=tuple(i.name for i in chosen),
+        address=next(a for a in (i.address(address) for i in chosen) if a),
+        rdma_devices=tuple(port.name for port in ports),
         # One index serves all, or none can be named: the variables that set it know a single one.
-        "gid_index": indexes.pop() if len(indexes) == 1 else None,
-        "mtu": min((i.mtu for i in chosen if i.mtu), default=None),
-        "speed": sum(i.rate for i in chosen if i.rate) if all(i.rate for i in chosen) else None,
-        "candidates": listed,
-        "reason": reason,
-        "error": None,
-    }
+        gid_index=indexes.pop() if len(indexes) == 1 else None,
+        mtu=min((i.mtu for i in chosen if i.mtu), default=None),
+        speed=sum(i.rate for i in chosen if i.rate) if all(i.rate for i in chosen) else None,
+        candidates=tuple(listed),
+        reason=reason,
+    )
 
 
-def _refused(listed: list[str], error: str) -> dict[str, t.Any]:
-    return {
-        "names": [],
-        "address": None,
-        "rdma_devices": [],
-        "gid_index": None,
-        "mtu": None,
-        "speed": None,
-        "candidates": listed,
-        "reason": "",
-        "error": error + ".",
-    }
+def _refused(listed: list[str], error: str) -> KvInterface:
+    return KvInterface(candidates=tuple(listed), error=error + ".")
 
 
 __all__ = ["Address", "Interface", "choose", "http_address", "interfaces", "judge", "numeric", "rate_text"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether hosts reach each other, and how fast: short-lived listeners that know a token, and what connects to them.
+"""Reaching other hosts, and how fast: short-lived listeners that know a token, and what connects to them.
 
 One line is asked, one is answered. A listener is on its own in a process that ends by itself: when all who were expected have said that
 they are done, when it is told to end, or at its deadline.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a process of this user may do with memory and RDMA devices, and which drivers the kernel has for them."""
+"""Rights of this user's processes over memory and RDMA devices, and the drivers that the kernel has for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small file that somebody else may have made, read so that nothing in its place can harm: no FIFO, no link, never more than so much."""
+"""Small files that somebody else may have made, read so that nothing in its place can harm: no FIFO, no link, never more than so much."""
 
 from __future__ import annotations
 

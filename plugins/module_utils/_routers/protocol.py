@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a router's worker registry can do, whichever router it is."""
+"""A router's worker registry: what it can do, whichever router it is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making a router's registry hold the members that are wanted: read, add, remove, and read back until it says so.
+"""The reconciliation of a router's registry with the members that are wanted: read, add, remove, and read back until it says so.
 
 The answer to a call proves nothing (sglang-router queues, vllm-router accepts a dead URL): only the list does."""
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One registration with a router, from what is asked to what is told: for router_peers, and for the phase that starts a router."""
+"""A registration with a router, from what is asked to what is told: for router_peers, and for the phase that starts a router."""
 
 from __future__ import annotations
 

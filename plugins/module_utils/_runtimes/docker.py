@@ -186,7 +186,7 @@ class Docker:
             if refused:
                 live["why"] = refused
                 return live
-            live["why"] += f"; its log ends with: {last[0][:200]}" if last else ""
+            live["log_line"] = last[0][:200] if last else ""
         return live
 
     def logs(self, group: str, member: str, lines: int) -> list[str]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of the host a container sees: the directories of its model, its files, and where a path inside leads."""
+"""The part of the host that a container sees: the directories of its model, its files, and where a path inside leads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What containers can have of this host, as a value for docker_spec."""
+"""Traits of this host as its container engine gives them to containers, as a value for docker_spec."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one exception of what runs on hosts: it says what was being done, to which member, and what to do next."""
+"""HostError, the one exception of what runs on hosts: it says what was being done, to which member, and what to do next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Seeing to it that a member is gone: every process that it ever started, in whatever session, and proof of it."""
+"""The end of a member: every process that it ever started, in whatever session, and proof of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every runtime can do. The use cases know this and no runtime."""
+"""The protocol of a runtime: what each can do. The use cases know this and no runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import typing as t
 from .store import Damaged
 
 
-class Live(t.TypedDict):
+class Ended(t.TypedDict, total=False):
+    """What is told only of a member that has ended: the last line of its log, cut."""
+
+    log_line: str
+
+
+class Live(Ended):
     """A member as its host sees it. `state` is running, restarting, exited or missing (_core/facts/observed.py)."""
 
     label: dict[str, t.Any]

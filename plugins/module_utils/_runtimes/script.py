@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A member as two files that an operator can read and start by hand: `env` (0600) and `run` (0700)."""
+"""A member's start script and environment: two files that an operator can read and start by hand: `env` (0600) and `run` (0700)."""
 
 from __future__ import annotations
 

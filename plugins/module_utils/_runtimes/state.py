@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the collection keeps on a host, whatever the runtime: labels and records of groups, in one directory, written atomically and for
-good. It implements store.Store.
+"""The state directory: what the collection keeps on a host, whatever the runtime: labels and records of groups, in one directory, written
+atomically and for good. It implements store.Store.
 
 <state dir>/host.lock
 <state dir>/id                                           which state directory this is, wherever it is mounted

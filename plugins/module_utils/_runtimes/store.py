@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is kept on a host of groups and their members, whatever keeps it: files (state.py), or the memory of a test."""
+"""The store of groups and their members on a host, whatever keeps it: files (state.py), or the memory of a test."""
 
 from __future__ import annotations
 

@@ -152,8 +152,7 @@ class Supervisor:
             live["why"] = f"it was stopped by hand, {live['why']}"
         if program["spawnerr"] and "too quickly" not in program["spawnerr"]:
             live["why"] += f" ({program['spawnerr']})"
-        if last:
-            live["why"] += f"; its log ends with: {last[0][:200]}"
+        live["log_line"] = last[0][:200] if last else ""
 
     def _end_of(self, name: str) -> tuple[int | None, str]:
         """(exit status, in words) of a member's last end. Of signals and of early ends supervisord tells in its log only."""

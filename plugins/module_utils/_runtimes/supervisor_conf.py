@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What supervisord is told: its own configuration, and one file for each member."""
+"""The configuration of supervisord: its own file, and one file for each member."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class Systemd:
             if refused:
                 live["why"] = refused
                 return live
-            live["why"] += f"; its log ends with: {last[0][:200]}" if last else ""
+            live["log_line"] = last[0][:200] if last else ""
         if marked:
             live["why"] += f"; {len(marked)} processes that it started are left"
         return live

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Talking to systemd: its manager, of the system or of this user, and its journal. Every call has a deadline."""
+"""The connection to systemd: its manager, of the system or of this user, and its journal. Every call has a deadline."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Members that only their processes tell of: the state directory, or the part of it that was theirs, was deleted while they ran.
+"""Unlabelled members, which only their processes tell of: the state directory, or the part of it that was theirs, was deleted while they
+ran.
 
 They hold GPUs and ports, and answer. So they are listed, and can be stopped by their id, as any other member."""
 

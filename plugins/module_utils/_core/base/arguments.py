@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One reading of command line flags, for every engine and every place that looks at them.
+"""Command line flags, in one reading for every engine and every place that looks at them.
 
 A user writes `args` as they come to hand: one flag an entry, `flag value`, `flag=value`, or a whole pasted line with shell quotes.
 `tokens` turns them into the argv; `Arguments` answers what a flag says, across its spellings, as the engine's argparse would: the

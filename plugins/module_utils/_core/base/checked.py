@@ -33,7 +33,7 @@ class Checked:
     def __init__(self, raw: t.Any, where: str, within: str = "") -> None:
         self.where, self.within = where, within
         if not isinstance(raw, t.Mapping):
-            raise DamagedError(where, f"{within or 'it'} is no object")
+            raise DamagedError(where, f"{within.rstrip('.') or 'it'} is no object")
         self.raw: t.Mapping[str, t.Any] = raw
 
     def bad(self, key: str, wanted: str) -> DamagedError:
@@ -62,6 +62,10 @@ class Checked:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self.bad(key, f"no number from {low} to {high}" if value is not None else "missing")
         return value
+
+    def maybe(self, key: str, low: int, high: int) -> int | None:
+        """A number that may be missing."""
+        return None if self.raw.get(key) is None else self.number(key, low, high)
 
     def moment(self, key: str) -> float:
         """Seconds of the epoch; 0 when it is not there."""
@@ -93,6 +97,18 @@ class Checked:
         if not all(isinstance(one, (str, int)) and not isinstance(one, bool) for one in found):
             raise self.bad(key, "no list of texts")
         return tuple(str(one) for one in found)
+
+    def word(self, key: str) -> str:
+        """A text, or a number in its place."""
+        value = self.raw.get(key)
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else self.text(key)
+
+    def ports(self, key: str) -> tuple[int, ...]:
+        """Port numbers, in their order."""
+        found = self.items(key, PORTS)
+        if not all(isinstance(p, int) and not isinstance(p, bool) and 0 < p <= PORTS for p in found):
+            raise self.bad(key, "no list of ports")
+        return tuple(found)
 
     def each(self, key: str) -> list[Checked]:
         """A list of objects, each to be read in its turn."""

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one exception of the core. What a user can get wrong in a value is a finding (finding.py); this is for what cannot be read."""
+"""PdError, the one exception of the core. What a user can get wrong in a value is a finding (finding.py); this is for what cannot be
+read."""
 
 from __future__ import annotations
 

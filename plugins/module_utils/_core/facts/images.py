@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which images one name stands for on the hosts of a group: a tag may be another image on each."""
+"""Images by name, on the hosts of a group: a tag may be another image on each."""
 
 from __future__ import annotations
 

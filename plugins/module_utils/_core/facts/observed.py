@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts say: the `pd_host` fact of each host, read once into values that the plan works with."""
+"""Observed hosts: the `pd_host` facts of each, read and checked once, into the values that everything on the controller works with."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.checked import DamagedError
+from ..base.checked import PORTS, Checked, DamagedError
 from ..base.errors import PdError
 from . import label as labels
 from . import record
+from .kv_interface import Interface, KvInterface, RdmaPort
 from .record import Record
 
 DEFAULT_PORT_RANGE = "40000-40063"
 # States in which a member's process is there (or its runtime is bringing it back).
 ALIVE = ("running", "restarting")
+# Entries of one fact.
+_MOST = 100_000
 
 
 @dataclass(frozen=True)
@@ -99,38 +102,118 @@ class Member:
         """Whether a run has begun to take it away: it has left the router, and goes on leaving, whoever runs next."""
         return bool(self.live.get("draining"))
 
+    @property
+    def why(self) -> str:
+        """Why it does not serve, as a person is told it: its host's reason, and how its log ends. Empty where there is no reason."""
+        why, line = _said(self.live, "why"), _said(self.live, "log_line")
+        return f"{why}; its log ends with: {line}" if line else why
 
-@dataclass
+    @property
+    def condition(self) -> str:
+        """What a person is told of it, a group's member or an instance of a cache service: draining, ready, loading (its process runs, and
+        does not serve yet), else its state."""
+        if self.draining:
+            return "draining"
+        if self.alive and self.ready:
+            return "ready"
+        return "loading" if self.state == "running" else self.state
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU of a host. `uuid` is the driver's name for it, where that is another than `id`."""
+
+    id: str
+    model: str | None = None
+    vendor: str | None = None
+    uuid: str | None = None
+
+    @classmethod
+    def read(cls, value: Checked) -> Gpu:
+        return cls(value.word("id"), *(value.text(key, required=False) or None for key in ("model", "vendor", "uuid")))
+
+
+@dataclass(frozen=True)
+class Used:
+    """A port that something listens on, and who: a member, or a process as far as it can be seen."""
+
+    port: int
+    member: str | None = None
+    command: str | None = None
+    pid: int | None = None
+
+    @classmethod
+    def read(cls, value: Checked) -> Used:
+        member, command = (value.text(key, required=False) or None for key in ("member", "command"))
+        return cls(value.number("port", 1, PORTS), member, command, value.maybe("pid", 0, 2**31))
+
+
+Facts = t.Mapping[str, t.Any]
+
+
+@dataclass(frozen=True)
 class Host:
-    """One host's facts."""
+    """One host's facts, each read and checked. `unread` says of those that could not be believed what is wrong: they are as if not there.
+    `plain` are the facts as they came."""
 
     name: str
     address: str | None
-    kv_address: str | None
-    kv_names: tuple[str, ...]
-    kv_devices: tuple[str, ...]
-    kv_error: str | None
-    gpus: list[dict[str, t.Any]]
+    kv: KvInterface
+    gpus: tuple[Gpu, ...]
     port_low: int
     port_high: int
-    used: dict[int, dict[str, t.Any]]
+    used: t.Mapping[int, Used]
     members: list[Member]
     records: dict[str, Record]
+    # How many ports of the range the kernel may give to outgoing connections, and from which range it takes these.
+    exposed: int = 0
+    ephemeral: tuple[int, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
     damaged: list[Damage] = field(default_factory=list)
-    holds: list[Hold] = field(default_factory=list)
-    elsewhere: list[Elsewhere] = field(default_factory=list)
+    holds: tuple[Hold, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()
     # Who changes which group now.
-    locks: dict[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
+    locks: t.Mapping[str, Facts] = field(default_factory=dict)
     # GPUs that processes use of which no label tells: (gpu, the member that such a process says it is, if any).
-    busy_gpus: list[tuple[str, str | None]] = field(default_factory=list)
+    busy_gpus: tuple[tuple[str, str | None], ...] = ()
     machine: Machine = Machine()
     # Which state folder it is: the same one under two names is one place.
-    state: t.Mapping[str, t.Any] = field(default_factory=dict)
-    facts: t.Mapping[str, t.Any] = field(default_factory=dict)
+    state: Facts = field(default_factory=dict)
+    state_dir: str | None = None
+    # What a plan rests on: where it takes places, and of each group.
+    digest: str | None = None
+    digests: t.Mapping[str, str] = field(default_factory=dict)
+    models: t.Mapping[str, Facts] = field(default_factory=dict)
+    executables: t.Mapping[str, Facts] = field(default_factory=dict)
+    images: t.Mapping[str, Facts] = field(default_factory=dict)
+    runtimes: t.Mapping[str, Facts] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    plain: Facts = field(default_factory=dict, repr=False, compare=False)
 
     def digest_of(self, group: str) -> str:
         """What of this host a plan for `group` rests on when it takes no place there."""
-        return str((self.facts.get("digests") or {}).get(group) or EMPTY)
+        return self.digests.get(group) or EMPTY
+
+    @property
+    def kv_address(self) -> str | None:
+        return self.kv.address
+
+    @property
+    def kv_names(self) -> tuple[str, ...]:
+        return self.kv.names
+
+    @property
+    def kv_devices(self) -> tuple[str, ...]:
+        return self.kv.rdma_devices
+
+    @property
+    def kv_error(self) -> str | None:
+        return self.kv.error
+
+    @property
+    def rdma_ports(self) -> list[RdmaPort]:
+        """The RDMA ports behind the KV interface, active or not."""
+        return [port for one in self.interfaces if one.name in self.kv.names for port in one.rdma_ports]
 
     @property
     def ucx_net_devices(self) -> str:
@@ -145,19 +228,19 @@ class Host:
     @property
     def interface_addresses(self) -> set[str]:
         """Every address that an interface of the host has now."""
-        return {str(address) for one in self.facts.get("interfaces") or () for address in one.get("addresses") or ()}
+        return {address for one in self.interfaces for address in one.addresses}
 
-    def model(self, path: str) -> t.Mapping[str, t.Any]:
-        return (self.facts.get("models") or {}).get(path) or {}
+    def model(self, path: str) -> Facts:
+        return self.models.get(path) or {}
 
-    def executable(self, path: str) -> t.Mapping[str, t.Any]:
-        return (self.facts.get("executables") or {}).get(path) or {}
+    def executable(self, path: str) -> Facts:
+        return self.executables.get(path) or {}
 
-    def image(self, name: str) -> t.Mapping[str, t.Any]:
-        return (self.facts.get("images") or {}).get(name) or {}
+    def image(self, name: str) -> Facts:
+        return self.images.get(name) or {}
 
-    def runtime(self, name: str) -> t.Mapping[str, t.Any]:
-        return (self.facts.get("runtimes") or {}).get(name) or {}
+    def runtime(self, name: str) -> Facts:
+        return self.runtimes.get(name) or {}
 
 
 def parse_range(text: str, where: str) -> tuple[int, int]:
@@ -170,54 +253,126 @@ def parse_range(text: str, where: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def read_host(name: str, facts: t.Mapping[str, t.Any]) -> Host:
-    """One `pd_host`, as module host_facts returns it, into a Host. A label or a record in it that cannot be believed is a damage of that
-    member or group, and the rest is read all the same."""
-    ports = facts.get("ports") or {}
-    low, high = parse_range(ports.get("range") or DEFAULT_PORT_RANGE, f"pd_port_range of {name}")
-    kv = facts.get("kv_interface") or {}
-    machine = facts.get("machine") or {}
-    damaged = [Damage(d["path"], d["why"], d.get("group"), d.get("member")) for d in facts.get("damaged") or ()]
+def read_host(name: str, raw: t.Any) -> Host:
+    """One `pd_host`, as module host_facts returns it, into a Host. What cannot be believed harms that one fact, or the member or group of
+    that label or record, and the rest is read all the same. Raises PdError for a port range that is none: users write it."""
+    facts = _Facts(name, raw)
+    ports, kv = facts.within("ports"), facts.within("kv_interface")
+    low, high = parse_range(ports.raw.get("range") or DEFAULT_PORT_RANGE, f"pd_port_range of {name}")
+    damaged = facts.each("damaged", _damage)
     return Host(
         name=name,
-        address=facts.get("address"),
-        kv_address=kv.get("address"),
-        kv_names=tuple(kv.get("names") or ()),
-        kv_devices=tuple(kv.get("rdma_devices") or ()),
-        kv_error=kv.get("error"),
-        gpus=[dict(g) for g in facts.get("gpus") or ()],
+        address=facts.text("address"),
+        kv=kv.whole(
+            KvInterface.read, lambda why: KvInterface(error=f"what it says of its KV interface cannot be read: {why}.")
+        ),
+        gpus=tuple(facts.each("gpus", Gpu.read)),
         port_low=low,
         port_high=high,
-        used={int(u["port"]): dict(u) for u in ports.get("used") or ()},
-        members=_members(name, facts.get("members") or (), damaged),
-        records=_records(name, facts.get("records") or {}, damaged),
+        used={one.port: one for one in ports.each("used", Used.read)},
+        exposed=ports.value(lambda value: value.maybe("exposed", 0, PORTS) or 0) or 0,
+        ephemeral=ports.value(lambda value: value.ports("ephemeral")) or (),
+        interfaces=tuple(facts.each("interfaces", Interface.read)),
+        members=_members(name, facts.items("members"), damaged),
+        records=_records(name, facts.mapping("records"), damaged),
         damaged=damaged,
-        holds=[
-            Hold(str(h["group"]), str(h["member"]), h.get("formation"), tuple(h.get("ports") or ()))
-            for h in facts.get("holds") or ()
-        ],
-        elsewhere=[
-            Elsewhere(
-                str(one["member"]),
-                str(one["state_dir"]),
-                one.get("group"),
-                tuple(str(g) for g in one.get("gpus") or ()),
-                tuple(one.get("ports") or ()),
-            )
-            for one in facts.get("elsewhere") or ()
-        ],
-        busy_gpus=[(str(one["gpu"]), one.get("member")) for one in facts.get("gpu_processes") or ()],
+        holds=tuple(facts.each("holds", _hold)),
+        elsewhere=tuple(facts.each("elsewhere", _elsewhere)),
+        busy_gpus=tuple(facts.each("gpu_processes", lambda value: (value.word("gpu"), _maybe(value, "member")))),
         locks=_locks(facts),
-        machine=Machine(machine.get("id"), machine.get("boot"), machine.get("netns")),
-        state=facts.get("state") or {},
-        facts=facts,
+        machine=Machine(*(facts.within("machine").text(key) for key in ("id", "boot", "netns"))),
+        state=facts.mapping("state"),
+        state_dir=facts.text("state_dir"),
+        digest=facts.text("digest"),
+        digests={str(group): str(digest) for group, digest in facts.mapping("digests").items()},
+        models=facts.mappings("models"),
+        executables=facts.mappings("executables"),
+        images=facts.mappings("images"),
+        runtimes=facts.mappings("runtimes"),
+        unread=tuple(dict.fromkeys(facts.unread)),
+        plain=facts.raw,
+    )
+
+
+_T = t.TypeVar("_T")
+
+
+class _Facts:
+    """Reads the facts of one host, each by itself. One that cannot be believed is as if it were not there, and `unread` says why."""
+
+    def __init__(self, host: str, raw: t.Any, within: str = "", unread: list[str] | None = None) -> None:
+        self.host, self.place = host, within
+        self.unread: list[str] = [] if unread is None else unread
+        try:
+            self._checked = Checked({} if raw is None else raw, f"pd_host of {host}", within)
+        except DamagedError as exc:
+            self._checked = Checked({}, f"pd_host of {host}", within)
+            self.unread.append(exc.why)
+        self.raw = self._checked.raw
+
+    def value(self, read: t.Callable[[Checked], _T]) -> _T | None:
+        try:
+            return read(self._checked)
+        except DamagedError as exc:
+            self.unread.append(exc.why)
+            return None
+
+    def whole(self, read: t.Callable[[Checked], _T], otherwise: t.Callable[[str], _T]) -> _T:
+        """All of these facts as one value; where one of them cannot be believed, what `otherwise` makes of the reason."""
+        before = len(self.unread)
+        found = self.value(read)
+        return otherwise(self.unread[before]) if found is None else found
+
+    def text(self, key: str) -> str | None:
+        return self.value(lambda value: value.text(key, required=False)) or None
+
+    def items(self, key: str) -> t.Sequence[t.Any]:
+        return self.value(lambda value: value.items(key, _MOST)) or ()
+
+    def mapping(self, key: str) -> Facts:
+        return self.value(lambda value: value.mapping(key)) or {}
+
+    def mappings(self, key: str) -> dict[str, Facts]:
+        """A mapping of names to facts."""
+        found = self.within(key)
+        return {str(name): found.mapping(name) for name in found.raw}
+
+    def each(self, key: str, read: t.Callable[[Checked], _T]) -> list[_T]:
+        """What each entry of a list says, without those that cannot be believed."""
+        found = []
+        for at, one in enumerate(self.items(key)):
+            try:
+                found.append(read(Checked(one, self._checked.where, f"{self.place}{key}[{at}].")))
+            except DamagedError as exc:
+                self.unread.append(exc.why)
+        return found
+
+    def within(self, key: str) -> _Facts:
+        return _Facts(self.host, self.raw.get(key), f"{self.place}{key}.", self.unread)
+
+
+def _maybe(value: Checked, key: str) -> str | None:
+    return value.text(key, required=False) or None
+
+
+def _damage(value: Checked) -> Damage:
+    return Damage(value.text("path"), value.text("why"), _maybe(value, "group"), _maybe(value, "member"))
+
+
+def _hold(value: Checked) -> Hold:
+    return Hold(value.text("group"), value.text("member"), _maybe(value, "formation"), value.ports("ports"))
+
+
+def _elsewhere(value: Checked) -> Elsewhere:
+    return Elsewhere(
+        value.text("member"), value.text("state_dir"), _maybe(value, "group"), value.texts("gpus"), value.ports("ports")
     )
 
 
 def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Damage]) -> list[Member]:
     found = []
     for one in raw:
-        told = one.get("label")
+        told = one.get("label") if isinstance(one, t.Mapping) else None
         try:
             label = labels.read(told, f"the label of {_text(told, 'member')}")
         except DamagedError as exc:
@@ -254,15 +409,17 @@ def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> di
     return found
 
 
-def _locks(facts: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any]]:
+def _locks(facts: _Facts) -> dict[str, Facts]:
     """Locks by group; a version that kept them in the record told them there."""
     old = {
-        group: noted.get("lock")
-        for group, noted in (facts.get("records") or {}).items()
-        if isinstance(noted, t.Mapping)
+        group: noted.get("lock") for group, noted in facts.mapping("records").items() if isinstance(noted, t.Mapping)
     }
-    every = {**old, **(facts.get("locks") or {})}
-    return {group: lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
+    every = {**old, **facts.mapping("locks")}
+    return {str(group): lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
+
+
+def _said(live: t.Mapping[str, t.Any], key: str) -> str:
+    return str(live.get(key) or "")
 
 
 def _text(raw: t.Any, key: str) -> str | None:

@@ -1,14 +1,15 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a lost host had. It stands in the record until the host has been seen clean: what runs there may go on serving, whatever was
-said."""
+"""Tombstones, and places of members: what a lost host had. A tombstone stands in the record until the host has been
+seen clean: what runs there may go on serving, whatever was said."""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
 
+from ..base.address import of_url
 from ..base.checked import PORTS, Checked, ports_of
 
 
@@ -31,10 +32,15 @@ class Place:
         return ports_of(self.port, self.bands)
 
     @property
+    def address(self) -> str | None:
+        """The address in its URL."""
+        place = of_url(self.url)
+        return place[0] if place else None
+
+    @property
     def names(self) -> set[str]:
-        """What the place is named by: its host, and the address in its URL."""
-        address = (self.url or "").partition("://")[2].rpartition(":")[0].strip("[]")
-        return {self.host, address} - {""}
+        """What the place is named by: its host, and its address."""
+        return {self.host, *([self.address] if self.address else ())}
 
     def to_plain(self) -> dict[str, t.Any]:
         """As the record keeps it."""
@@ -93,7 +99,7 @@ class Tombstone:
             router=bool(value.raw.get("router")),
             formation=value.text("formation", required=False) or None,
             generation=value.number("generation", 0, 10**9, default=0),
-            addresses={str(host): _ports(held, host) for host in held.raw},
+            addresses={str(host): tuple(sorted(set(held.ports(host)))) for host in held.raw},
             when=value.moment("when"),
             by=value.text("by", required=False),
             why=value.text("why", required=False, default="lost"),
@@ -120,10 +126,3 @@ class Tombstone:
         how = {"lost": "stated to be lost", "out-of-service": "out of service"}.get(self.why, self.why)
         sure = f"fenced by {self.fenced}" if self.fenced else "on trust: nothing made sure that it is off"
         return f"{self.host} ({how}, {sure}) may still run {', '.join(self.members)} of generation {self.generation}"
-
-
-def _ports(held: Checked, host: str) -> tuple[int, ...]:
-    found = held.items(host, PORTS)
-    if not all(isinstance(p, int) and not isinstance(p, bool) and 0 < p <= PORTS for p in found):
-        raise held.bad(str(host), "no list of ports")
-    return tuple(sorted(set(found)))

@@ -150,7 +150,7 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
         reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
         seen = {m.id for m in (*alive, *dead)} | {place.id for place in unknown}
         gone = sorted(m["id"] for m in situation.record.get("members", ()) if m["role"] == role and m["id"] not in seen)
-        told = [f"{m.id} is down ({m.live.get('why') or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
+        told = [f"{m.id} is down ({m.why or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
         for what in told:
             findings.warning("member-not-replaced", f"{what} and is not replaced: {reason}.", "", [role])
         more = missing - len(told)
@@ -195,7 +195,7 @@ def _decide_router(situation: Situation, choice: _Draft, findings: Findings) -> 
         choice.leave += [(m, "it is down and another runs") for m in routers if not m.alive]
     elif choice.pending:
         for member in routers:
-            why = member.live.get("why") or member.state
+            why = member.why or member.state
             findings.warning(
                 "member-not-replaced",
                 f"{member.id} is down ({why}) and is not replaced: the spec has changed.",

@@ -169,13 +169,13 @@ def _labels(template: GroupTemplate, role: str, engine: Engine | None, host: Hos
 
 def _vendor(host: Host, seat: Seat) -> str | None:
     """The maker of the member's GPUs, where all are of one."""
-    found = {str(g.get("vendor")).lower() for g in host.gpus if str(g["id"]) in seat.gpus and g.get("vendor")}
+    found = {gpu.vendor.lower() for gpu in host.gpus if gpu.id in seat.gpus and gpu.vendor}
     return found.pop() if len(found) == 1 else None
 
 
 def _gpu_mask(host: Host, seat: Seat) -> dict[str, str]:
     """What confines a member to its own GPUs where no container does: the variable of its vendor, over which a user's own wins."""
-    vendors = {str(g.get("vendor") or "nvidia").lower() for g in host.gpus if str(g["id"]) in seat.gpus}
+    vendors = {(gpu.vendor or "nvidia").lower() for gpu in host.gpus if gpu.id in seat.gpus}
     return {VISIBLE_DEVICES[v]: ",".join(seat.gpus) for v in sorted(vendors) if v in VISIBLE_DEVICES}
 
 

@@ -9,7 +9,8 @@ import heapq
 import typing as t
 from dataclasses import dataclass, field
 
-from ..facts.observed import Hold, Host, Member
+from ..base.address import of_url
+from ..facts.observed import Hold, Host, Member, Used
 from ..facts.record import Record, newest
 from ..work.member import Bands
 from .value import Plan
@@ -53,11 +54,7 @@ class Room:
         that nothing newer may have. `lifted` tells holds that are none for this plan; `lingering` are those of the gone whose ports a
         router may still name."""
         vacated = set(gone) - set(lingering)
-        taken = {
-            port: _owner(use)
-            for port, use in host.used.items()
-            if use.get("member") not in vacated or not use.get("member")
-        }
+        taken = {port: _owner(use) for port, use in host.used.items() if use.member not in vacated or not use.member}
         held: set[str] = set(reserved_gpus)
         for member in host.members:
             if member.id not in vacated:
@@ -72,7 +69,7 @@ class Room:
             held.update(one.gpus)
         taken.update(reserved)
         held.update(gpu for gpu, member in host.busy_gpus if member is None or member not in gone)
-        return cls(host, taken, [str(g["id"]) for g in host.gpus if str(g["id"]) not in held])
+        return cls(host, taken, [gpu.id for gpu in host.gpus if gpu.id not in held])
 
     def free_ports(self) -> int:
         return sum(1 for port in range(self.host.port_low, self.host.port_high + 1) if port not in self.taken)
@@ -130,11 +127,11 @@ class Room:
         return Seat(self.host.name, old.port, old.ports, old.gpus)
 
 
-def _owner(use: t.Mapping[str, t.Any]) -> str:
-    if use.get("member"):
-        return f"member {use['member']}"
-    who = use.get("command") or "an unknown process"
-    return f"{who} (pid {use['pid']})" if use.get("pid") else str(who)
+def _owner(use: Used) -> str:
+    if use.member:
+        return f"member {use.member}"
+    who = use.command or "an unknown process"
+    return f"{who} (pid {use.pid})" if use.pid else who
 
 
 class Placer:
@@ -199,9 +196,9 @@ def peers_named_by(router: Member) -> t.Iterator[tuple[str, str, int]]:
     told = [(str(p.get("member") or ""), p.get("url")) for p in router.label.get("peers") or ()]
     told += [("", p.get("url")) for p in router.live.get("registered") or ()]
     for member, url in told:
-        address, _colon, port = str(url or "").partition("://")[2].rstrip("/").rpartition(":")
-        if port.isdigit():
-            yield member, address.strip("[]"), int(port)
+        place = of_url(url)
+        if place:
+            yield (member, *place)
 
 
 def shared_with(host: Host, hosts: t.Mapping[str, Host]) -> t.Iterator[tuple[int, str]]:

@@ -33,6 +33,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
     unread: list[str] = []
     for name, roles in roles_on.items():
         host = request.hosts[name]
+        check_read(host, findings)
         check_runtime_of(group.runtime, host, findings)
         check_ephemeral(host, findings)
         for role in sorted(roles):
@@ -113,16 +114,27 @@ def _check_images(request: Request, roles_on: t.Mapping[str, t.Collection[str]],
 
 def check_ephemeral(host: Host, findings: Findings) -> None:
     """An outgoing connection of any process can sit on a port of the kernel's client range when a member wants to listen there."""
-    ports = host.facts.get("ports") or {}
-    if ports.get("exposed"):
+    if host.exposed:
         span = f"{host.port_low}-{host.port_high}"
-        clients = "-".join(map(str, ports.get("ephemeral") or ()))
+        clients = "-".join(map(str, host.ephemeral))
         findings.warning(
             "ports-ephemeral",
-            f"{host.name}: {ports['exposed']} ports of {span} lie in the kernel's range for clients ({clients}):"
+            f"{host.name}: {host.exposed} ports of {span} lie in the kernel's range for clients ({clients}):"
             " an outgoing connection can take a member's port while it restarts.",
             "Reserve them (inferops.pd.preflight -e pd_reserve_ports=true adds them to net.ipv4.ip_local_reserved_ports), or set"
             " pd_port_range below that range.",
+            [],
+            host.name,
+        )
+
+
+def check_read(host: Host, findings: Findings) -> None:
+    """A fact that cannot be believed is as if it were not there, and no member is placed beside what is not known."""
+    if host.unread:
+        findings.error(
+            "facts-damaged",
+            f"{host.name}: what it says cannot be believed: {'; '.join(host.unread[:4])}.",
+            "Run again, so that it is asked anew; facts that were given by hand are those of module host_facts.",
             [],
             host.name,
         )

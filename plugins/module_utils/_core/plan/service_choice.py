@@ -62,7 +62,7 @@ def _judge(request: ServiceRequest, member: Member, choice: _Draft) -> None:
         choice.replace.append(member)
     elif changed and not member.ready and (member.state == "restarting" or member.live.get("restarts")):
         # It ends again and again, and somebody has mended its spec: there is nothing to keep.
-        choice.replaces(member, f"it does not come up, and its spec has changed: {member.live.get('why') or ''}")
+        choice.replaces(member, f"it does not come up, and its spec has changed: {member.why}")
     else:
         choice.keep.append(member)
         if changed:

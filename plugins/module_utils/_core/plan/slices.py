@@ -121,7 +121,7 @@ def slices_of(
             mine.present.append(member.id)
             if member.id in create or (member.role == "router" and router.step == "replace"):
                 mine.create.append(member.id)
-                mine.seen_all = hosts[host].facts.get("digest")
+                mine.seen_all = hosts[host].digest
     for gone, _why in choice.leave:
         slices.of[gone.host].leaves(gone)
     for taken in situation.adopt:

@@ -23,7 +23,7 @@ def step(phase: str, do: str, why: str, member: str | None = None, host: str | N
 def _waits(members: t.Iterable[LiveMember]) -> list[Step]:
     """Those of the members that stay which come up by themselves."""
     return [
-        step("wait", "wait", f"it does not answer yet: {m.live.get('why') or m.state}", m.id, m.host)
+        step("wait", "wait", f"it does not answer yet: {m.why or m.state}", m.id, m.host)
         for m in members
         if not m.ready
     ]
@@ -132,7 +132,7 @@ def tombstone_steps(situation: Situation, graves: t.Iterable[Tombstone], raised:
 
 
 def _down(member: LiveMember) -> str:
-    return f"it is down: {member.live.get('why') or member.state}"
+    return f"it is down: {member.why or member.state}"
 
 
 def _router(choice: Choice, router: RouterStep) -> list[Step]:

@@ -259,7 +259,7 @@ class Plan:
         whole = through is None or bool(router.get("member") and _through(router["member"], through))
         return cls(
             group=raw["group"],
-            kind=raw.get("kind") or "group",
+            kind=raw.get("kind") or ("cache" if raw.get("cache") else "group"),
             action=raw.get("action") or "deploy",
             run=raw.get("run") or "",
             mode=raw.get("mode"),

@@ -8,14 +8,13 @@ A provider is data (`kv_cache_providers` of a mode); no code knows one's name. A
 from __future__ import annotations
 
 import difflib
-import math
-import re
 import typing as t
 from dataclasses import dataclass, field
 
 from ..base import placeholders
 from ..base.errors import PdError
 from ..base.sizes import UNITS, parse_size
+from ..base.values import READERS
 
 ROLES = ("prefill", "decode")
 
@@ -56,12 +55,14 @@ class Option:
 
     def value(self, given: t.Any) -> t.Any:
         """What is written, as the option's type; sizes in bytes. None when it does not fit."""
-        if self.bare and _number(given) is not None:
-            given = f"{_number(given)}{self.bare}"
-        found = _READ[self.type](given)
+        if self.bare and READERS["number"](given) is not None:
+            given = f"{READERS['number'](given)}{self.bare}"
+        found = READERS[self.type](given)
+        if isinstance(found, float) and found.is_integer():
+            found = int(found)
         if found is None or (self.choices and found not in self.choices):
             return None
-        least = _READ[self.type](self.minimum) if self.minimum is not None else None
+        least = READERS[self.type](self.minimum) if self.minimum is not None else None
         if least is not None and found < least:
             return None
         if self.multiple and found % (parse_size(self.multiple) or 1):
@@ -77,38 +78,6 @@ class Option:
         shared = value // max(1, gpus) if self.per_gpu else value
         number = shared / UNITS[self.unit]
         return int(number) if number == int(number) else number
-
-
-def _text(value: t.Any) -> str | None:
-    return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
-
-
-def _integer(value: t.Any) -> int | None:
-    if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value.strip()):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(value: t.Any) -> float | None:
-    if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,9})?", value.strip()):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return int(value) if abs(value) < 1e15 and value == int(value) else value
-
-
-def _boolean(value: t.Any) -> bool | None:
-    words = {"true": True, "yes": True, "false": False, "no": False}
-    return value if isinstance(value, bool) else words.get(str(value).lower())
-
-
-_READ: dict[str, t.Callable[[t.Any], t.Any]] = {
-    "size": parse_size,
-    "integer": _integer,
-    "number": _number,
-    "text": _text,
-    "boolean": _boolean,
-}
 
 
 @dataclass(frozen=True)
@@ -237,7 +206,7 @@ def _option(name: str, raw: t.Mapping[str, t.Any], place: str) -> Option:
     for key in ("minimum", "multiple"):
         bound = getattr(option, key)
         if bound is not None and (
-            option.type not in ("size", "integer", "number") or _READ[option.type](bound) is None
+            option.type not in ("size", "integer", "number") or READERS[option.type](bound) is None
         ):
             raise PdError(f"{place}.{key}: {bound!r} is no bound of a value of type {option.type}.")
     return option

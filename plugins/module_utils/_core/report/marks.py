@@ -164,7 +164,7 @@ def _hosts_changed(kind: Kind, situation: Situation, hosts: t.Mapping[str, Host]
             held = key == "kv_address" and was in host.interface_addresses
             if was and now[key] and was != now[key] and not held and (key == "address" or member.role in ENGINE_ROLES):
                 found.setdefault((member.host, f"{what} {was} -> {now[key]}"), []).append(member.id)
-        gone = [gpu for gpu in member.gpus if gpu not in {str(g["id"]) for g in host.gpus}]
+        gone = [gpu for gpu in member.gpus if gpu not in {one.id for one in host.gpus}]
         if gone:
             found.setdefault((member.host, f"GPU {', '.join(gone)} is not there any more"), []).append(member.id)
     return [

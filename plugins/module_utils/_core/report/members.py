@@ -15,19 +15,6 @@ from ..spec.workload import Kind
 Row = dict[str, t.Any]
 
 
-def condition(member: Member) -> str:
-    """How a member is, in a word: draining, ready, loading, or what its runtime says of it (restarting, stuck, exited, missing)."""
-    if member.draining:
-        return "draining"
-    if member.alive and member.ready:
-        return "ready"
-    return "loading" if member.state == "running" else member.state
-
-
-def serves(member: Member) -> bool:
-    return condition(member) == "ready"
-
-
 def rows_of(kind: Kind, situation: Situation, reach: Reach) -> list[Row]:
     """Every member, in the order of the kind's roles; those that nobody can ask come last."""
     order = {role: number for number, role in enumerate(kind.roles)}
@@ -45,9 +32,9 @@ def row(member: Member) -> Row:
         "id": member.id,
         "role": member.role,
         "host": member.host,
-        "state": condition(member),
-        "ready": serves(member),
-        "why": live.get("why"),
+        "state": member.condition,
+        "ready": member.condition == "ready",
+        "why": member.why,
         "pid": live.get("pid"),
         "restarts": live.get("restarts", 0),
         "since": live.get("since"),
@@ -73,7 +60,7 @@ def counts_of(role: str, situation: Situation, desired: int) -> dict[str, int]:
     members = situation.of_role(role)
     return {
         "desired": desired,
-        "ready": sum(1 for m in members if serves(m)),
+        "ready": sum(1 for m in members if m.condition == "ready"),
         "running": sum(1 for m in members if m.alive),
         "down": sum(1 for m in members if not m.alive),
         "draining": sum(1 for m in members if m.draining),

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 from ..facts import images
 from ..plan.router_step import told as peers_told
-from ..spec import workload
+from ..plan.value import Plan
+from ..spec.workload import GROUP, KINDS
+from ..work.member import Member
+from ..work.share import Slice
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, t.Sequence[Result]]
@@ -52,7 +55,7 @@ class Verdict:
         }
 
 
-def reach(plan: Result, results: Results, phase: str, readiness: str | None = None, stops: bool = False) -> Verdict:
+def reach(plan: Plan, results: Results, phase: str, readiness: str | None = None, stops: bool = False) -> Verdict:
     """The verdict of a phase. `results`: what each host said, in order, without what was skipped; a host of the plan that says nothing
     at all did not answer. `stops`: the caller stops again what the run started when the verdict is bad (pd_on_failure: stop)."""
     if phase in ("stop", "router_stop"):
@@ -61,7 +64,7 @@ def reach(plan: Result, results: Results, phase: str, readiness: str | None = No
         return locked(plan, results)
     if phase == "prepare":
         return prepared(plan, results)
-    readiness = readiness or str(plan.get("readiness") or "any_per_role")
+    readiness = readiness or plan.readiness
     verdict = _members(plan, results, readiness)
     verdict.phase = phase
     if phase == "final":
@@ -92,28 +95,27 @@ def out_of_reach(results: Results, host: str) -> bool:
     return not said or any(r.get("unreachable") for r in said)
 
 
-def parts(plan: Result) -> dict[str, t.Any]:
+def parts(plan: Plan) -> dict[str, Slice]:
     """The slices of hosts that have something of the group: the others are locked, and nothing is asked of them."""
-    return {host: here for host, here in plan["hosts"].items() if here.get("part", True)}
+    return {host: here for host, here in plan.hosts.items() if here.part}
 
 
-def _members(plan: Result, results: Results, readiness: str) -> Verdict:
-    kind = workload.of_plan(plan)
+def _members(plan: Plan, results: Results, readiness: str) -> Verdict:
+    kind = KINDS[plan.kind]
     verdict = Verdict("start", ready={role: [] for role in kind.serving})
-    wanted = [m for m in plan["members"] if m["role"] in kind.serving]
-    for member in wanted:
-        why = next((w for w in (why_part(member["id"], p["host"], results) for p in member["parts"]) if w), None)
+    for member in (m for m in plan.members if m.role in kind.serving):
+        why = next((w for w in (why_part(member.id, part.through, results) for part in member.parts) if w), None)
         why = why or _other_formation(plan, member, results, verdict)
         if why is None:
-            verdict.ready[member["role"]].append(member["id"])
+            verdict.ready[member.role].append(member.id)
         else:
-            verdict.failed[member["id"]] = why
+            verdict.failed[member.id] = why
     nobody = "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not"
     # Of members that need nothing of each other, one out of sight takes nothing from the rest: the plan has told of it.
-    for name in (plan.get("unknown") or ()) if kind.joined else ():
+    for name in plan.unknown if kind.joined else ():
         verdict.failed.setdefault(name, told(None, nobody, outcome="unknown"))
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
-    for host in plan["hosts"]:
+    for host in plan.hosts:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
         if said:
             verdict.problems[host] = said
@@ -126,12 +128,12 @@ def _members(plan: Result, results: Results, readiness: str) -> Verdict:
     return verdict
 
 
-def _other_formation(plan: Result, member: Result, results: Results, verdict: Verdict) -> dict[str, t.Any] | None:
+def _other_formation(plan: Plan, member: Member, results: Results, verdict: Verdict) -> dict[str, t.Any] | None:
     """What answers at a member's port must be of the plan's formation: its process carries it, and was read on its own host."""
-    host = member["parts"][0]["host"]
-    seen = _seen(member["id"], results[host]) or {}
-    carried, wanted = seen.get("formation"), plan.get("formation")
-    verdict.formations[member["id"]] = carried
+    host = member.leader.through
+    seen = _seen(member.id, results[host]) or {}
+    carried, wanted = seen.get("formation"), plan.formation
+    verdict.formations[member.id] = carried
     if not wanted or not carried or carried == wanted:
         return None
     return told(
@@ -141,45 +143,45 @@ def _other_formation(plan: Result, member: Result, results: Results, verdict: Ve
     )
 
 
-def _registration(plan: Result, verdict: Verdict) -> str:
+def _registration(plan: Plan, verdict: Verdict) -> str:
     """Whether the endpoint may be registered. What nobody could see changes nothing that was said of it before."""
-    if not workload.of_plan(plan).router:
+    if not KINDS[plan.kind].router:
         return "no"
     if verdict.good:
         return "yes"
     outcomes = [found["outcome"] for found in verdict.failed.values()]
     unseen = bool(outcomes) and all(outcome in ("unknown", "unreachable") for outcome in outcomes)
-    if unseen and plan.get("unknown") and not verdict.problems:
+    if unseen and plan.unknown and not verdict.problems:
         return "keep"
     return "undone" if _serves_without(plan, verdict) else "no"
 
 
-def _serves_without(plan: Result, verdict: Verdict) -> bool:
+def _serves_without(plan: Plan, verdict: Verdict) -> bool:
     """Whether only what this run has started is not as wanted, and the router is the one of before: once that is stopped again
     (pd_on_failure: stop), what served goes on as it did."""
-    fresh = {name for here in plan["hosts"].values() for name in here.get("create") or ()}
-    router = plan.get("router") or {}
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    router = plan.router
     # One that is to be replaced lives until all that come are ready, unless it was replaced before they left.
-    stays = router.get("member") and (router["member"]["id"] not in fresh or router.get("step") == "replace")
-    same = stays and router.get("early") is None
-    serves = all(verdict.ready.values()) and not (verdict.problems or plan.get("unknown"))
-    return bool(same and serves and plan.get("action") != "restart" and set(verdict.failed) <= fresh)
+    stays = router.member is not None and (router.member.id not in fresh or router.step == "replace")
+    same = stays and router.early is None
+    serves = all(verdict.ready.values()) and not (verdict.problems or plan.unknown)
+    return bool(same and serves and plan.action != "restart" and set(verdict.failed) <= fresh)
 
 
 # -- before anything changes ---------------------------------------------------------------------------------------------------------
 
 
-def locked(plan: Result, results: Results) -> Verdict:
+def locked(plan: Plan, results: Results) -> Verdict:
     """Whether every host that the plan rests on has given its lock, and found the plan up to date. Where one has not, nothing changes."""
     verdict = Verdict("lock")
-    verdict.unreachable = sorted(host for host in plan["hosts"] if out_of_reach(results, host))
-    for host in plan["hosts"]:
+    verdict.unreachable = sorted(host for host in plan.hosts if out_of_reach(results, host))
+    for host in plan.hosts:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
         if said:
             verdict.problems[host] = said
     verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
     if verdict.good:
-        verdict.msg = f"{_subject(plan)}: {len(plan['hosts'])} hosts are locked."
+        verdict.msg = f"{_subject(plan)}: {len(plan.hosts)} hosts are locked."
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
     lines = [f"{_subject(plan)}: nothing was changed on any host.", *_problems(verdict), *silent]
@@ -187,19 +189,18 @@ def locked(plan: Result, results: Results) -> Verdict:
     return verdict
 
 
-def prepared(plan: Result, results: Results) -> Verdict:
+def prepared(plan: Plan, results: Results) -> Verdict:
     """Whether a tag is one image wherever it is to run, and the one that runs already. Where it is not, nothing has stopped yet."""
-    verdict, kind = Verdict("prepare"), workload.of_plan(plan)
+    verdict, kind = Verdict("prepare"), KINDS[plan.kind]
     # Only of members that serve together must the image be one.
-    engines = [m for m in plan["members"] if m["role"] in kind.serving and kind.joined]
+    engines = [m for m in plan.members if m.role in kind.serving and kind.joined]
     found: dict[str, list[tuple[str, images.Image]]] = {}
-    for member in engines:
-        part = member["parts"][0]
-        host = part["host"]
-        fresh = member["id"] in plan["hosts"][host]["create"]
-        said: Result = next((r["images"] for r in results.get(host) or () if r.get("images")), {}) if fresh else {}
-        image = said.get(part["image"]) if fresh else part["labels"].get("image")
-        found.setdefault(str(part["image"]), []).append((host, image or {}))
+    for member, part in ((m, part) for m in engines for part in m.parts):
+        fresh = member.id in plan.hosts[part.host].create
+        told_by = results.get(part.through) or ()
+        said: Result = next((r["images"] for r in told_by if r.get("images")), {}) if fresh else {}
+        image = said.get(str(part.image)) if fresh else part.labels.get("image")
+        found.setdefault(str(part.image), []).append((part.host, image or {}))
     for host, results_ in results.items():
         said_ = [reason(r) for r in results_ if refusal(r)]
         if said_:
@@ -272,12 +273,12 @@ def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
     return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
 
 
-def stopped(plan: Result, results: Results, phase: str = "stop") -> Verdict:
+def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
     """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
     cannot be told anything of, no engine may stop either."""
-    verdict, kind = Verdict(phase), workload.of_plan(plan)
+    verdict, kind = Verdict(phase), KINDS[plan.kind]
     for host, part in parts(plan).items():
-        every = part.get("absent") or ()
+        every = part.absent
         said = results.get(host)
         if out_of_reach(results, host):
             if every:
@@ -293,7 +294,7 @@ def stopped(plan: Result, results: Results, phase: str = "stop") -> Verdict:
                 verdict.problems.setdefault(host, []).append(reason(result))
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     if verdict.good:
-        count = sum(len(part.get("absent") or ()) for part in parts(plan).values())
+        count = sum(len(part.absent) for part in parts(plan).values())
         seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
         verdict.msg = f"{_subject(plan)}: {seen}."
         return verdict
@@ -301,11 +302,9 @@ def stopped(plan: Result, results: Results, phase: str = "stop") -> Verdict:
         head = "the router is not seen to be out of service on every host, so no engine was stopped and nothing was started."
     else:
         head = "not everything that had to stop is seen to have stopped, so nothing was started."
-    restarts = kind.router and phase == "stop" and plan.get("action") == "restart"
+    restarts = kind.router and phase == "stop" and plan.action == "restart"
     down = "The group is down: its router was stopped first." if restarts else ""
-    again = (
-        f"Mend that, then run the same playbook again with -e {kind.variable}={plan['group']}: it goes on from here."
-    )
+    again = f"Mend that, then run the same playbook again with -e {kind.variable}={plan.group}: it goes on from here."
     lines = [f"{_subject(plan)}: {head}", *_failed(verdict), *_problems(verdict), down, again]
     verdict.msg = "\n".join(line for line in lines if line)
     return verdict
@@ -314,12 +313,12 @@ def stopped(plan: Result, results: Results, phase: str = "stop") -> Verdict:
 # -- what a person is told ---------------------------------------------------------------------------------------------------------
 
 
-def _subject(plan: Result) -> str:
-    return f"{workload.of_plan(plan).title} {plan['group']}"
+def _subject(plan: Plan) -> str:
+    return f"{KINDS[plan.kind].title} {plan.group}"
 
 
-def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, stops: bool) -> str:
-    kind, final = workload.of_plan(plan), verdict.phase == "final"
+def _message(plan: Plan, results: Results, verdict: Verdict, readiness: str, stops: bool) -> str:
+    kind, final = KINDS[plan.kind], verdict.phase == "final"
     refused = sorted(host for host, said in results.items() if any(r.get("refused") for r in said))
     if refused:
         head = f"{_subject(plan)}: {', '.join(refused)} refused this run, and nothing was changed there."
@@ -327,11 +326,11 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
     lines = [_head(plan, verdict), *_failed(verdict), *_problems(verdict)]
     if final:
         lines += _proven(results)
-    if final and plan.get("router", {}).get("step") == "operator":
-        lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan['router']['peers'])}.")
+    if final and plan.router.step == "operator":
+        lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan.router.peers)}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
-        if plan.get("action") == "restart" and final and not verdict.good:
+        if plan.action == "restart" and final and not verdict.good:
             lines.append(f"The restart has stopped all that ran before, so the {kind.short} is down.")
         lines += _next(plan, verdict, readiness, stops)
     elif final:
@@ -339,21 +338,26 @@ def _message(plan: Result, results: Results, verdict: Verdict, readiness: str, s
     return "\n".join(lines)
 
 
-def _counts(plan: Result, verdict: Verdict) -> str:
+def _wanted(plan: Plan) -> dict[str, int]:
+    """How many of each role are meant to be ready."""
+    kind = KINDS[plan.kind]
+    return {r: max(len([m for m in plan.members if m.role == r]), plan.desired.get(r) or 0) for r in kind.serving}
+
+
+def _counts(plan: Plan, verdict: Verdict) -> str:
     """How many of each role are ready. Members that nobody could ask are wanted all the same."""
-    kind, meant = workload.of_plan(plan), plan.get("desired") or {}
-    wanted = {r: max(len([m for m in plan["members"] if m["role"] == r]), meant.get(r) or 0) for r in kind.serving}
+    kind, wanted = KINDS[plan.kind], _wanted(plan)
     return ", ".join(f"{len(ids)} of {wanted[r]} {kind.called.get(r, r)}" for r, ids in verdict.ready.items())
 
 
-def _head(plan: Result, verdict: Verdict) -> str:
-    kind, counts, subject = workload.of_plan(plan), _counts(plan, verdict), _subject(plan)
+def _head(plan: Plan, verdict: Verdict) -> str:
+    kind, counts, subject = KINDS[plan.kind], _counts(plan, verdict), _subject(plan)
     if verdict.phase == "final":
         if verdict.complete:
             return f"{subject} is running: {counts if kind.router else _places(plan)}."
         if verdict.good:
             return f"{subject} is running, short of members: {counts} ready."
-        empty = [role for role, ids in verdict.ready.items() if not ids and f"0 of 0 {role}" in counts]
+        empty = [role for role, count in _wanted(plan).items() if not count]
         return f"{subject} {kind.falls_short}: {counts} ready." + (
             f" The plan has no {' and no '.join(empty)} member: its warnings say why." if empty else ""
         )
@@ -364,25 +368,25 @@ def _head(plan: Result, verdict: Verdict) -> str:
     return f"{subject} cannot serve: {counts} ready."
 
 
-def _places(plan: Result) -> str:
+def _places(plan: Plan) -> str:
     """Where the clients of each member find it."""
-    told = [f"{p['host']} {m['address']}:{p['port']}" for m in plan["members"] for p in m["parts"][:1]]
+    told = [f"{m.leader.host} {m.address}:{m.leader.port}" for m in plan.members]
     more = f" and {len(told) - 8} more" if len(told) > 8 else ""
     return ", ".join(told[:8]) + more if told else "on no host, since none of its hosts answered"
 
 
-def _reached(plan: Result) -> list[str]:
+def _reached(plan: Plan) -> list[str]:
     """For whoever uses it: where it is, and who must restart since it did."""
-    if workload.of_plan(plan).router:
-        return [f"Endpoint: {plan['endpoint']['url']} (model {plan['endpoint']['served_model_name']})"]
-    users = _users(plan) if plan.get("clients_restart") else ()
-    again = "; ".join(f"ansible-playbook {workload.GROUP.restart(name)}" for name in users)
+    if KINDS[plan.kind].router:
+        return [f"Endpoint: {plan.endpoint.url} (model {plan.endpoint.served_model_name})"]
+    users = _users(plan) if plan.clients_restart else ()
+    again = "; ".join(f"ansible-playbook {GROUP.restart(name)}" for name in users)
     return [f"Restart what uses it: {again}"] if again else []
 
 
-def _users(plan: Result) -> t.Sequence[str]:
+def _users(plan: Plan) -> t.Sequence[str]:
     """The groups that use a cache service."""
-    return (plan.get("cache") or {}).get("users") or ()
+    return (plan.cache or {}).get("users") or ()
 
 
 def _failed(verdict: Verdict) -> list[str]:
@@ -414,10 +418,10 @@ def _proven(results: Results) -> list[str]:
     return [line for said in results.values() for r in said for line in r.get("table") or ()]
 
 
-def _next(plan: Result, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
+def _next(plan: Plan, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
     """What stays running, and what to do."""
-    kind = workload.of_plan(plan)
-    again = f"run {kind.deploy(plan['group'])} again"
+    kind = KINDS[plan.kind]
+    again = f"run {kind.deploy(plan.group)} again"
     if verdict.good:
         return [f"To start what is missing, {again}; what runs is left alone."]
     lines = []

@@ -9,6 +9,7 @@ import ipaddress
 import json
 import typing as t
 
+from ..base.address import split
 from ..base.arguments import Arguments, read_integer
 from ..base.finding import Findings
 from ..base.sizes import told_size
@@ -16,7 +17,6 @@ from ..base.version import below
 from ..model import kv_size
 from ..recipes.mode import Mode
 from ..spec.cache_service import ROLE as CACHE
-from ..spec.cache_service import split_address
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.kv_cache_template import TOGGLE
@@ -58,11 +58,11 @@ class Pools:
     def __init__(self, known: Known) -> None:
         self.caches = known.caches or {}
         self.instances: dict[str, set[str]] = {}
-        for facts in known.hosts.values():
-            for label in _labels(facts):
-                if label.get("role") == CACHE:
-                    address = str(label.get("address") or facts.get("address") or "")
-                    self._add(str(label.get("group")), address, label.get("port"))
+        for host in known.hosts.values():
+            for member in host.members:
+                if member.role == CACHE:
+                    address = str(member.label.get("address") or host.address or "")
+                    self._add(member.group, address, member.label.get("port"))
 
     def _add(self, name: str, host: str, port: t.Any) -> None:
         # One that listens on its own host alone has the same address on every host.
@@ -72,7 +72,7 @@ class Pools:
     def of(self, name: str) -> set[str]:
         """The name, and every address that it is known to stand for."""
         service = self.caches.get(name)
-        given = split_address((service.address if service else name) or "")
+        given = split((service.address if service else name) or "")
         return {name, *self.instances.get(name, ()), *([_canonical(*given)] if given else ())}
 
     def one(self, *names: str) -> bool:
@@ -105,11 +105,10 @@ def _check_services(uses: t.Mapping[str, Use], pools: Pools, findings: Findings)
 def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, pools: Pools, findings: Findings) -> None:
     """Another group on the same service, as far as the inventory and the hosts tell."""
     users: dict[str, set[str]] = {name: {str(g) for g in groups} for name, groups in known.cache_users.items()}
-    for facts in known.hosts.values():
-        for label in _labels(facts):
-            cache = label.get("cache")
-            if isinstance(cache, t.Mapping) and cache.get("service"):
-                users.setdefault(str(cache["service"]), set()).add(str(label.get("group")))
+    for member in (one for host in known.hosts.values() for one in host.members):
+        cache = member.label.get("cache")
+        if isinstance(cache, t.Mapping) and cache.get("service"):
+            users.setdefault(str(cache["service"]), set()).add(member.group)
     for use in uses.values():
         name = use.service_name
         if not name or not use.provider.own_service:
@@ -123,17 +122,6 @@ def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, pools:
                 "Give each group a service of its own, or size it for both.",
             )
             return
-
-
-def _labels(facts: t.Any) -> list[t.Mapping[str, t.Any]]:
-    """The labels of the members that a host reports."""
-    labels = [member.get("label") for member in _list(facts, "members") if isinstance(member, t.Mapping)]
-    return [label for label in labels if isinstance(label, t.Mapping)]
-
-
-def _list(facts: t.Any, key: str) -> list[t.Any]:
-    found = facts.get(key) if isinstance(facts, t.Mapping) else None
-    return list(found) if isinstance(found, (list, tuple)) else []
 
 
 def _check_seed(mode: Mode, sides: tuple[Side, Side], uses: t.Mapping[str, Use], findings: Findings) -> None:
@@ -283,7 +271,7 @@ def _check_flags(side: Side, use: Use, findings: Findings) -> None:
 
 
 def _check_hardware(side: Side, use: Use, known: Known, findings: Findings) -> None:
-    models = {str(g["model"]) for gpus in known.gpus_of(side.spec).values() for g in gpus if g.get("model")}
+    models = {gpu.model for gpus in known.gpus_of(side.spec).values() for gpu in gpus if gpu.model}
     for name, why in use.provider.not_on.items():
         found = sorted(model for model in models if name.lower() in model.lower())
         if found:

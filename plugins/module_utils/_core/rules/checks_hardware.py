@@ -28,7 +28,7 @@ def check(group: Group, mode: Mode, known: Known, findings: Findings) -> None:
     if all(known.hosts_of(role) is not None for role in group.engine_roles) and all(
         r.gpus != 0 for r in group.engine_roles
     ):
-        one, two = ({str(g["model"]) for gpus in hosts.values() for g in gpus if g.get("model")} for hosts in found)
+        one, two = ({gpu.model for gpus in hosts.values() for gpu in gpus if gpu.model} for hosts in found)
         if one and two and not one & two:
             findings.error(
                 "gpu-models-differ",
@@ -54,7 +54,7 @@ def _check_vendor(group: Group, mode: Mode, known: Known, findings: Findings) ->
     for role in group.engine_roles:
         if role.gpus == 0:
             continue
-        makers = {str(g["vendor"]).lower() for gpus in known.gpus_of(role).values() for g in gpus if g.get("vendor")}
+        makers = {gpu.vendor.lower() for gpus in known.gpus_of(role).values() for gpu in gpus if gpu.vendor}
         wanted = {chosen} if chosen else set(mode.vendors)
         if makers and not makers & wanted:
             findings.error(
@@ -85,8 +85,8 @@ def check_members(
         for part in member.parts:
             host, mine = part.host, set(part.gpus)
             for gpu in hosts[host].gpus if mine and host in hosts else ():
-                if str(gpu.get("id")) in mine and gpu.get("model"):
-                    models.setdefault(str(gpu["model"]), set()).add(host)
+                if gpu.id in mine and gpu.model:
+                    models.setdefault(gpu.model, set()).add(host)
     if len(models) > 1:
         told = "; ".join(f"{model} on {', '.join(sorted(where))}" for model, where in sorted(models.items()))
         findings.error(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.address import bracketed, join, split
 from ..base.finding import Findings
 from ..base.reader import NAME, Reader
 from ..base.sizes import UNITS, parse_size
+from ..base.values import READERS
 from ..recipes.cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
 from .spec import MAX_PORT, PULL, RUNTIMES
 
@@ -173,7 +174,7 @@ def _given(
     reader: Reader,
     entry: dict[str, t.Any],
 ) -> CacheService | None:
-    found = split_address(address)
+    found = split(address)
     if found is None or found[0] in ANY:
         reader.bad(f"{where}.address", address, "HOST:PORT, an address that its clients can reach")
         return None
@@ -263,7 +264,8 @@ def _options(where: str, entry: dict[str, t.Any], recipe: CacheRecipe, reader: R
 def _option(place: str, option: Option, value: t.Any, reader: Reader) -> t.Any:
     if value is None:
         return option.default
-    wanted, found = _READERS[option.type](value)
+    wanted, read = _WANTED[option.type]
+    found = read(value)
     if found is None and option.type in ("integer", "number") and option.unit in UNITS:
         wanted, found = _amount(option, value, wanted)
     if found is not None and option.choices and found not in option.choices:
@@ -287,18 +289,6 @@ def _option(place: str, option: Option, value: t.Any, reader: Reader) -> t.Any:
     return found
 
 
-def _integer(value: t.Any) -> tuple[str, int | None]:
-    text = str(value).strip()
-    return "a whole number", int(text) if not isinstance(value, bool) and re.fullmatch(r"-?\d{1,15}", text) else None
-
-
-def _number(value: t.Any) -> tuple[str, float | None]:
-    text = str(value).strip()
-    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,15}(\.\d+)?", text):
-        return "a number", None
-    return "a number", int(text) if "." not in text else float(text)
-
-
 def _amount(option: Option, value: t.Any, wanted: str) -> tuple[str, float | None]:
     """A size with its unit, as a number of the option's unit."""
     size = parse_size(value)
@@ -308,26 +298,24 @@ def _amount(option: Option, value: t.Any, wanted: str) -> tuple[str, float | Non
     return told, int(number) if whole and number is not None else number if option.type == "number" else None
 
 
-def _boolean(value: t.Any) -> tuple[str, bool | None]:
-    return "true or false", {"true": True, "false": False}.get(str(value).strip().lower())
+def _words(value: t.Any) -> str | None:
+    """Text that says something."""
+    return READERS["text"](value) or None
 
 
-def _text(value: t.Any) -> tuple[str, str | None]:
-    return "text", None if isinstance(value, (dict, list, bool)) or value == "" else str(value)
-
-
-def _size(value: t.Any) -> tuple[str, str | None]:
+def _size(value: t.Any) -> str | None:
     """As it is written: what a bare number would count is not said."""
-    return "a size with its unit, such as 4GiB", str(value).strip() if parse_size(value) is not None else None
+    return str(value).strip() if READERS["size"](value) is not None else None
 
 
-_READERS: dict[str, t.Callable[[t.Any], tuple[str, t.Any]]] = {
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "text": _text,
-    "bind": _text,
-    "size": _size,
+# What belongs there, and how it is read.
+_WANTED: dict[str, tuple[str, t.Callable[[t.Any], t.Any]]] = {
+    "integer": ("a whole number", READERS["integer"]),
+    "number": ("a number", READERS["number"]),
+    "boolean": ("true or false", READERS["boolean"]),
+    "text": ("text", _words),
+    "bind": ("text", _words),
+    "size": ("a size with its unit, such as 4GiB", _size),
 }
 
 
@@ -347,18 +335,13 @@ def _check_bind(place: str, bind: str, reader: Reader) -> None:
         )
 
 
-def split_address(text: str) -> tuple[str, int] | None:
-    """(host, port) of HOST:PORT, IPv6 in brackets; None when it is not of that form."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/\[\]]+)):(\d{1,5})", text.strip())
-    if not match or not 1 <= int(match[3]) <= MAX_PORT:
-        return None
-    return match[1] or match[2], int(match[3])
-
-
 def client_values(address: str, port: int) -> dict[str, t.Any]:
     """The placeholders of the service that a client uses."""
-    host = f"[{address}]" if ":" in address and not address.startswith("[") else address
-    return {"kv_cache.host": host, "kv_cache.port": port, "kv_cache.address": f"{host}:{port}"}
+    return {
+        "kv_cache.host": bracketed(address),
+        "kv_cache.port": port,
+        "kv_cache.address": join(address, port),
+    }
 
 
 # -- who uses it -----------------------------------------------------------------------------------------------------------------------

@@ -8,18 +8,19 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..facts.observed import Gpu, Host
 from .cache_service import CacheService
 from .spec import Group, Role
 
 
 @dataclass(frozen=True)
 class Known:
-    """`model_config` is the model's config.json; `hosts` are `pd_host` facts by name; `patterns` are the names of the hosts that each
-    role's pattern stands for; `recorded` are the choices in the group's record; `caches` are the services of pd_caches by name, None where
-    nobody has read them; `cache_users` are the other groups that use a cache service, by its name or address."""
+    """`model_config` is the model's config.json; `hosts` are those of which there are facts, by name; `patterns` are the names of the
+    hosts that each role's pattern stands for; `recorded` are the choices in the group's record; `caches` are the services of pd_caches by
+    name, None where nobody has read them; `cache_users` are the other groups that use a cache service, by its name or address."""
 
     model_config: t.Mapping[str, t.Any] | None = None
-    hosts: t.Mapping[str, t.Mapping[str, t.Any]] = field(default_factory=dict)
+    hosts: t.Mapping[str, Host] = field(default_factory=dict)
     patterns: t.Mapping[str, t.Sequence[str]] = field(default_factory=dict)
     recorded: t.Mapping[str, t.Any] = field(default_factory=dict)
     caches: t.Mapping[str, CacheService] | None = None
@@ -29,8 +30,8 @@ class Known:
         """The model's config.json: as given, else as the first host that has read it says."""
         if self.model_config:
             return self.model_config
-        for facts in self.hosts.values():
-            config = _mapping(_mapping(_mapping(facts).get("models")).get(model)).get("config")
+        for host in self.hosts.values():
+            config = host.model(model).get("config")
             if isinstance(config, t.Mapping) and config:
                 return config
         return None
@@ -42,16 +43,11 @@ class Known:
         names = [name for name in role.hosts.replace(",", ":").split(":") if name]
         return names if names and all(name in self.hosts for name in names) else None
 
-    def gpus_of(self, role: Role) -> dict[str, list[t.Mapping[str, t.Any]]]:
+    def gpus_of(self, role: Role) -> dict[str, tuple[Gpu, ...]]:
         """The GPUs on each host of a role, hosts without any left out. Where the pattern is not resolved, every host may be one of it."""
         names = self.hosts_of(role)
-        found = {}
-        for name, facts in self.hosts.items():
-            given = _mapping(facts).get("gpus")
-            gpus = [gpu for gpu in given if isinstance(gpu, t.Mapping)] if isinstance(given, (list, tuple)) else []
-            if gpus and (names is None or name in names):
-                found[name] = gpus
-        return found
+        of_role = (host for name, host in self.hosts.items() if names is None or name in names)
+        return {host.name: host.gpus for host in of_role if host.gpus}
 
     def one_host(self, group: Group) -> bool | None:
         """Whether prefill and decode all run on one host; None when nobody can tell."""
@@ -65,17 +61,10 @@ class Known:
     def engine_version(self, role: Role, executable: str) -> str | None:
         """The engine's version on all hosts of a role, where they are known and say the same."""
         versions = {
-            str(
-                _mapping(_mapping(_mapping(self.hosts.get(name)).get("executables")).get(executable)).get("version")
-                or ""
-            )
+            str(self.hosts[name].executable(executable).get("version") or "") if name in self.hosts else ""
             for name in self.hosts_of(role) or ()
         }
         return versions.pop() or None if len(versions) == 1 else None
-
-
-def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
-    return value if isinstance(value, t.Mapping) else {}
 
 
 NOTHING = Known()

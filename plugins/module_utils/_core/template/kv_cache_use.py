@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base import placeholders
+from ..base.address import split
 from ..base.finding import Findings
 from ..base.sizes import told_size
 from ..recipes.mode import Mode
 from ..recipes.provider import ROLES, Provider, RoleRecipe, nearest, provider_of
-from ..spec.cache_service import CacheService
+from ..spec.cache_service import ANY, CacheService
 from ..spec.known import Known
 from ..spec.kv_cache import KvCache
 from ..spec.spec import Group
-
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):(\d{1,5})")
 
 
 @dataclass(frozen=True)
@@ -204,10 +202,10 @@ def _service(cache: KvCache, provider: Provider, known: Known, findings: Finding
             "Write the name of an entry of pd_caches, or HOST:PORT of one that somebody else runs.",
         )
         return None
-    match = _ADDRESS.fullmatch(name)
-    if match and not (known.caches or {}).get(name):
-        host, port = match.group(1).strip("[]"), int(match.group(2))
-        if host in ("0.0.0.0", "::") or not 0 < port < 65536:
+    # No entry of pd_caches has a colon in its name.
+    if ":" in name:
+        host, port = split(name) or ("", 0)
+        if not host or host in ANY:
             findings.error(
                 "bad-value",
                 f"{place}: {name!r} is no address to connect to.",

@@ -106,7 +106,7 @@ class Part:
             host=raw["host"],
             rank=raw.get("rank") or 0,
             gpus=texts(raw, "gpus"),
-            port=raw["port"],
+            port=raw.get("port") or 0,
             ports=raw.get("ports") or {},
             image=raw.get("image"),
             pull=raw.get("pull") or "missing",

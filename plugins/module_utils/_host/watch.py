@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watching the members of one host while they start: a look every half second, until something is worth telling."""
+"""A watch over the members of one host while they start: a look every half second, until something is worth telling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from .._core.base.errors import PdError
 from .._core.watch.readiness import Judgement, Memory, Port, Sight, judge
 from .._core.watch.symptom import Symptom, cut, diagnose, last_line
-from . import carried, health, ports, processes
+from .._probes import carried, health, ports, processes
 
 LOOK_EVERY = 0.5
 ROUTER_EVERY = 0.2
@@ -108,7 +108,7 @@ class Watch:
             process=state,
             pid=live.get("pid"),
             restarts=int(live.get("restarts") or 0),
-            process_why=str(live.get("why") or "").partition("; its log ends with")[0],
+            process_why=str(live.get("why") or ""),
             health=status,
             health_why=health_why,
             health_url=member.health_url,

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a preflight: what each host said of itself, judged. Every finding at once, with the host, the value, what was expected,
-and what to do; and a row of the table for what is good as well. What is between hosts is in preflight_between.py.
+"""Hosts of a preflight: what each said of itself, judged. Every finding at once, with the host, the value, what was expected,
+and what to do; and a row of the table for what is good as well. What is between hosts is in between.py.
 
 Severity is honest: an error makes answers wrong or a start fail, a warning costs speed."""
 
@@ -105,26 +105,20 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
     """That there is one is a precondition of the plan; here it is shown."""
     if not set(part["roles"]) & set(ENGINE_ROLES):
         return
-    kv = host.facts.get("kv_interface") or {}
-    if host.kv_error:
+    kv = host.kv
+    if kv.error:
         flight.row("KV interface", host.name, "none", "one NIC that peers reach", "error")
         return
-    words = [",".join(host.kv_names), str(host.kv_address), f"MTU {kv.get('mtu')}", rate(kv.get("speed"))]
-    words += [f"RDMA {','.join(host.kv_devices)}" if host.kv_devices else "no RDMA"]
-    words += [f"GID {kv['gid_index']}"] if kv.get("gid_index") is not None else []
+    words = [",".join(kv.names), str(kv.address), f"MTU {kv.mtu}", rate(kv.speed)]
+    words += [f"RDMA {','.join(kv.rdma_devices)}" if kv.rdma_devices else "no RDMA"]
+    words += [f"GID {kv.gid_index}"] if kv.gid_index is not None else []
     flight.row("KV interface", host.name, ", ".join(words))
-    down = [
-        p["name"]
-        for i in host.facts.get("interfaces") or ()
-        if i["name"] in host.kv_names
-        for p in i.get("rdma_ports") or ()
-        if not p["active"]
-    ]
+    down = [port.name for port in host.rdma_ports if not port.active]
     if down:
         findings.warning(
             "rdma-port-down",
-            f"{host.name}: RDMA port {', '.join(down)} of the KV interface {','.join(host.kv_names)} is not"
-            " active; expected is ACTIVE." + ("" if host.kv_devices else " The KV cache falls to TCP."),
+            f"{host.name}: RDMA port {', '.join(down)} of the KV interface {','.join(kv.names)} is not"
+            " active; expected is ACTIVE." + ("" if kv.rdma_devices else " The KV cache falls to TCP."),
             "See ibstat or rdma link on the host: cable, switch port, subnet manager (InfiniBand).",
             [],
             host.name,
@@ -135,9 +129,8 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
 def _image(flight: Preflight, host: Host, findings: Findings) -> None:
     if flight.request.group.runtime != "docker":
         return
-    known = host.facts.get("images") or {}
     for image in sorted({str(p["image"]) for _m, p in flight.parts_on(host.name) if p.get("image")}):
-        told = known.get(image) or {}
+        told = host.image(image)
         if told.get("exists"):
             flight.row("image", host.name, f"{image}: {told.get('digest') or told.get('id')}")
         elif told.get("exists") is False and told.get("pullable"):
@@ -160,7 +153,7 @@ def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
     if flight.request.group.runtime != "docker" or not engine.get("available"):
         return
     wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]}
-    nvidia = any(str(g.get("id")) in wanted and str(g.get("vendor")).lower() == "nvidia" for g in host.gpus)
+    nvidia = any(gpu.id in wanted and (gpu.vendor or "").lower() == "nvidia" for gpu in host.gpus)
     bad = nvidia and engine.get("nvidia") is False
     if bad:
         findings.error(
@@ -200,7 +193,7 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
     other = [r for r in got["refused"] if r["code"] not in ("EADDRINUSE", "EADDRNOTAVAIL")]
     if busy:
         used = flight.hosts[name].used
-        holders = sorted({str(used[p].get("command") or used[p].get("member")) for p in busy if p in used})
+        holders = sorted({str(used[p].command or used[p].member) for p in busy if p in used})
         findings.error(
             "port-not-free",
             f"{name}: port{'s' if len(busy) > 1 else ''} {', '.join(map(str, busy))} cannot be listened on"
@@ -232,9 +225,15 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
 
 
 def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
-    if not host.kv_devices:
-        return
-    devices, rights = look["rdma"], look["rights"]
+    if host.kv.rdma_devices:
+        _verbs(flight, host, look, findings)
+        _memlock(flight, host, look, findings)
+        _gpu_direct(flight, host, look, findings)
+
+
+def _verbs(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
+    """Whether programs can use the devices."""
+    devices = look["rdma"]
     containers = flight.request.group.runtime == "docker"
     missing = (
         "no /dev/infiniband/uverbs*"
@@ -255,43 +254,55 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
             host.name,
         )
     flight.row("RDMA devices", host.name, missing or ",".join(devices["verbs"]), "usable", "error" if missing else "ok")
-    if flight.request.group.runtime == "supervisor":
-        limited = rights["memlock"] is not None and not rights["ipc_lock"]
-        if limited:
-            findings.error(
-                "memlock",
-                f"{host.name}: a process of this user may lock {size(rights['memlock'])} of memory (ulimit -l), and"
-                " has no CAP_IPC_LOCK; expected is"
-                " unlimited: registering memory with an RDMA device fails.",
-                "Set memlock unlimited in /etc/security/limits.d for the user, and log in anew (for a service:"
-                " LimitMEMLOCK=infinity).",
-                [],
-                host.name,
-            )
-        told = size(rights["memlock"]) if rights["memlock"] is not None else "unlimited"
-        flight.row(
+
+
+def _memlock(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
+    """Whether a member may register memory with the devices: a unit and a container set their own limit."""
+    if flight.request.group.runtime != "supervisor":
+        return
+    rights = look["rights"]
+    limited = rights["memlock"] is not None and not rights["ipc_lock"]
+    if limited:
+        findings.error(
             "memlock",
+            f"{host.name}: a process of this user may lock {size(rights['memlock'])} of memory (ulimit -l), and"
+            " has no CAP_IPC_LOCK; expected is"
+            " unlimited: registering memory with an RDMA device fails.",
+            "Set memlock unlimited in /etc/security/limits.d for the user, and log in anew (for a service:"
+            " LimitMEMLOCK=infinity).",
+            [],
             host.name,
-            told + (", CAP_IPC_LOCK" if rights["ipc_lock"] else ""),
-            "unlimited",
-            "error" if limited else "ok",
         )
-    if "nvidia" in look["drivers"] and any(p["gpus"] for _m, p in flight.parts_on(host.name)):
-        ways = [*devices["peermem"], *(["DMA-BUF"] if devices["dma_buf"] else [])]
-        if not ways:
-            findings.warning(
-                "gpu-direct",
-                f"{host.name}: RDMA devices cannot reach into the memory of the GPUs: neither nvidia_peermem is loaded"
-                " nor does the driver"
-                f" {look['drivers']['nvidia']} export DMA-BUF; expected is one of them. Transfers go through the"
-                " host's memory, or fail to register.",
-                "modprobe nvidia_peermem, or install the driver's open kernel modules.",
-                [],
-                host.name,
-            )
-        flight.row(
-            "GPU direct", host.name, ", ".join(ways) or "none", "nvidia_peermem or DMA-BUF", "ok" if ways else "warning"
+    told = size(rights["memlock"]) if rights["memlock"] is not None else "unlimited"
+    flight.row(
+        "memlock",
+        host.name,
+        told + (", CAP_IPC_LOCK" if rights["ipc_lock"] else ""),
+        "unlimited",
+        "error" if limited else "ok",
+    )
+
+
+def _gpu_direct(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
+    """Whether the devices reach into the memory of the GPUs."""
+    if "nvidia" not in look["drivers"] or not any(p["gpus"] for _m, p in flight.parts_on(host.name)):
+        return
+    devices = look["rdma"]
+    ways = [*devices["peermem"], *(["DMA-BUF"] if devices["dma_buf"] else [])]
+    if not ways:
+        findings.warning(
+            "gpu-direct",
+            f"{host.name}: RDMA devices cannot reach into the memory of the GPUs: neither nvidia_peermem is loaded"
+            " nor does the driver"
+            f" {look['drivers']['nvidia']} export DMA-BUF; expected is one of them. Transfers go through the"
+            " host's memory, or fail to register.",
+            "modprobe nvidia_peermem, or install the driver's open kernel modules.",
+            [],
+            host.name,
         )
+    flight.row(
+        "GPU direct", host.name, ", ".join(ways) or "none", "nvidia_peermem or DMA-BUF", "ok" if ways else "warning"
+    )
 
 
 def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) -> None:
@@ -391,7 +402,7 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
     wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]} - held
     if not wanted:
         return
-    ids = {str(g.get("uuid") or g["id"]): str(g["id"]) for g in host.gpus}
+    ids = {gpu.uuid or gpu.id: gpu.id for gpu in host.gpus}
     left = [
         p
         for p in look["gpu_processes"]
@@ -427,14 +438,12 @@ def _listeners(flight: Preflight, host: Host, findings: Findings) -> None:
     """Listeners in the range that are nobody's member: the plan goes around them, and they are worth a look."""
     known = {p for m in host.members for p in m.ports}
     left = [
-        u
-        for port, u in sorted(host.used.items())
-        if host.port_low <= port <= host.port_high and port not in known and not u.get("member")
+        use
+        for port, use in sorted(host.used.items())
+        if host.port_low <= port <= host.port_high and port not in known and not use.member
     ]
     if left:
-        told = ", ".join(
-            f"{u['port']} ({u.get('command') or 'unknown'}, pid {u.get('pid') or 'unknown'})" for u in left[:6]
-        )
+        told = ", ".join(f"{use.port} ({use.command or 'unknown'}, pid {use.pid or 'unknown'})" for use in left[:6])
         findings.warning(
             "leftover-listeners",
             f"{host.name}: {len(left)} ports of {host.port_low}-{host.port_high} are listened on by what is no"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a preflight: what is between hosts. Do they reach each other, how fast, and are they alike."""
+"""Between hosts of a preflight: do they reach each other, how fast, and are they alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..model import kv_size, model_config
-from .preflight import Preflight, rate, size
+from .hosts import Preflight, rate, size
 
 PROMPT = 4096
 # Below this share of the link something is wrong with the way; a few streams of TCP do not fill a link beyond the other.
@@ -114,9 +114,9 @@ def _spans(ports: t.Sequence[int]) -> str:
 def _mtu(flight: Preflight, findings: Findings) -> None:
     sizes: dict[int, list[str]] = {}
     for name, part in flight.tour["hosts"].items():
-        mtu = (flight.hosts[name].facts.get("kv_interface") or {}).get("mtu")
+        mtu = flight.hosts[name].kv.mtu
         if mtu and set(part["roles"]) & {"prefill", "decode"}:
-            sizes.setdefault(int(mtu), []).append(name)
+            sizes.setdefault(mtu, []).append(name)
     if len(sizes) > 1:
         told = "; ".join(f"{mtu} on {', '.join(names)}" for mtu, names in sorted(sizes.items()))
         findings.warning(
@@ -181,10 +181,8 @@ def _speed(flight: Preflight, findings: Findings) -> None:
                 )
                 continue
             got = told["bytes"] * 8 / told["seconds"] / 1e6
-            links = [
-                s for n in (name, peer) for s in [(flight.hosts[n].facts.get("kv_interface") or {}).get("speed")] if s
-            ]
-            link = min(links) if len(links) == 2 else None
+            speeds = [flight.hosts[one].kv.speed for one in (name, peer)]
+            link = min(speed for speed in speeds if speed) if all(speeds) else None
             verdict = _slow(flight, way, name, got, link, token, findings)
             took = f", {PROMPT} tokens in {kv_size.seconds(token, PROMPT, got):.2g} s" if token else ""
             of_link = f" of {rate(link)}" if link else ""
@@ -313,15 +311,9 @@ def _alike(flight: Preflight, findings: Findings) -> None:
 def _gid(flight: Preflight, engines: t.Sequence[str], findings: Findings) -> None:
     indexes: dict[str, list[str]] = {}
     for name in engines:
-        kv = flight.hosts[name].facts.get("kv_interface") or {}
-        ports = [
-            p
-            for i in flight.hosts[name].facts.get("interfaces") or ()
-            if i["name"] in (kv.get("names") or ())
-            for p in i.get("rdma_ports") or ()
-        ]
-        if any(p["link_layer"] == "Ethernet" for p in ports):
-            indexes.setdefault(str(kv.get("gid_index")), []).append(name)
+        host = flight.hosts[name]
+        if any(port.roce for port in host.rdma_ports):
+            indexes.setdefault(str(host.kv.gid_index), []).append(name)
     missing = indexes.get("None") or []
     if missing:
         findings.warning(
@@ -349,7 +341,7 @@ def _digests(flight: Preflight, engines: t.Sequence[str], findings: Findings) ->
         return
     found: dict[str, dict[str, list[str]]] = {}
     for name in engines:
-        for image, told in (flight.hosts[name].facts.get("images") or {}).items():
+        for image, told in flight.hosts[name].images.items():
             digest = told.get("digest") or told.get("id")
             if digest and any(p.get("image") == image for _m, p in flight.parts_on(name)):
                 found.setdefault(image, {}).setdefault(str(digest), []).append(name)

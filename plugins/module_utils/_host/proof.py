@@ -16,7 +16,7 @@ from .._core.base.errors import PdError
 from .._core.base.order import natural
 from .._core.proof import evidence
 from .._core.proof.evidence import Generated, Growth, Transfer
-from . import http, metrics
+from .._probes import http, metrics
 
 ATTEMPTS = 3
 ANSWER_TOKENS = 16

@@ -48,8 +48,8 @@ def make(
             "served": sorted(p for m in host.members if m.group == plan["group"] and m.alive for p in m.ports),
             "kv_address": host.kv_address,
             "address": host.address,
-            "mtu": (host.facts.get("kv_interface") or {}).get("mtu"),
-            "disks": [host.facts.get("state_dir")] if host.facts.get("state_dir") else [],
+            "mtu": host.kv.mtu,
+            "disks": [host.state_dir] if host.state_dir else [],
         }
     for name, part in parts.items():
         part["expect"] = sorted({name, *(other for other, theirs in parts.items() if name in theirs["peers"])})
