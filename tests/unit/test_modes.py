@@ -128,6 +128,7 @@ BAD = {
         own(router={**TEMPLATE["router"], "membership": {"default": "restart", "dynamic": {}}}),
         ["router.membership.default", "'restart'", "dynamic"],
     ),
+    "a handoff that nobody knows": (own(handoff="carrier_pigeon"), ["handoff", "'carrier_pigeon'", "bootstrap_room"]),
     "a placeholder of a peer outside the peers": (
         own(arguments=["--peer=${peer.url}"]),
         ["arguments[0]", "${peer.url}"],
