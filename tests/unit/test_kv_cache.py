@@ -370,7 +370,7 @@ def test_ipv6_of_a_service():
     }
 
 
-DEPLOYED = {"store-a": CacheService("store-a", "lmcache", hosts="h1", scope="host")}
+DEPLOYED = {"store-a": CacheService("store-a", provider="lmcache", hosts="h1", scope="host")}
 
 
 def test_a_member_connects_to_the_instance_on_its_own_host_as_this_run_will_make_it():
