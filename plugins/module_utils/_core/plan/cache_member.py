@@ -14,6 +14,7 @@ from ..facts.label import SCHEMA
 from ..facts.observed import Host
 from ..spec.cache_service import ANY, ROLE
 from ..template.cache_template import CacheTemplate
+from ..template.role import CompiledRole
 from .member import bracket, url_of
 from .placement import Seat
 
@@ -28,6 +29,8 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
     values = _host_values(template, name, index, host, seat)
     address = _reached(values["bind"], host)
     probe = _probe(template, values, seat)
+    compiled = CompiledRole(template.role)
+    argv, env, files = compiled.fill(values)
     labels = {
         "schema": SCHEMA,
         "group": service.name,
@@ -54,18 +57,18 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         "gpus": [],
         "port": seat.port,
         "ports": seat.ports,
-        "image": service.image,
-        "pull": service.pull,
+        "image": template.role.image,
+        "pull": template.role.pull,
         "vendor": None,
         "model": None,
         "executable": service.executable,
-        "argv": [placeholders.fill(word, values) for word in template.argv],
-        "env": {key: placeholders.fill(value, values) for key, value in template.env.items()},
-        "secrets": list(service.secrets),
-        "files": [],
-        "mounts": [placeholders.fill(m, values) if isinstance(m, str) else m for m in service.mounts],
-        "devices": list(service.devices),
-        "limits": dict(service.resources),
+        "argv": argv,
+        "env": env,
+        "secrets": list(template.role.secrets),
+        "files": files,
+        "mounts": compiled.fill_mounts(values),
+        "devices": list(template.role.devices),
+        "limits": dict(template.role.resources),
         "ipc": "host" if recipe.host_ipc else None,
         "labels": labels,
     }

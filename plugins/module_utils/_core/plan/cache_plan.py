@@ -14,12 +14,13 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..facts.observed import Member
 from ..spec.cache_service import ROLE
+from ..template.cache_template import INSTEAD
 from . import diff
 from .cache_member import build
 from .cache_value import Action, Choice, Request, assemble, removal
 from .member import CONTAINERS, member_id, seat_of
 from .placement import Placer, Room, Seat, reserved_on
-from .preconditions import check_ephemeral, check_runtime_of
+from .preconditions import check_ephemeral, check_pasted_of, check_runtime_of
 from .situation import Situation
 
 
@@ -38,6 +39,8 @@ def make(request: Request, findings: Findings) -> dict[str, t.Any]:
     generation = situation.generation + (1 if request.action == "restart" or not situation.generation else 0)
     members = _members(request, choice, seats, generation, findings)
     _check_hosts(request, {seat.host for seat in seats.values()}, findings)
+    mine = [m for m in members if m["revision"] == request.template.revision]
+    check_pasted_of(request.template.role, mine, f"pd_caches.{request.service.name}.args", INSTEAD, findings)
     plan = assemble(request, situation, choice, members, generation, runtime)
     _say_pending(request, choice, situation, findings)
     plan["clients_restart"] = _say_clients(request, choice, members, findings)

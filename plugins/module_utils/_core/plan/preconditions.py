@@ -212,26 +212,29 @@ def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -
 def check_pasted(request: Request, members: list[dict[str, t.Any]], findings: Findings) -> None:
     """Lines that looked derived when the spec was read must be what some member of the role really got."""
     for role in request.template.roles.values():
-        mine = (
-            [o for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])]
-            if role.pasted
-            else []
-        )
-        got = {text for option in mine for text in told(option, parts=True)}
-        composed = any(_composed(option) for option in mine)
-        for written, derived in role.pasted:
-            (option,) = options([written])
-            if role.service and not composed and _composed(option):
-                # Its members start without the cache: nobody has the line to compare with.
-                continue
-            if members and not told(option) & got:
-                findings.error(
-                    "owned-flag",
-                    f"{request.group.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
-                    f" own ({derived}).",
-                    "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
-                    [role.role],
-                )
+        instead = " The router's port is roles.router.port." if role.role == "router" else ""
+        check_pasted_of(role, members, request.group.roles[role.role].args_place, instead, findings)
+
+
+def check_pasted_of(
+    role: RoleTemplate, members: t.Sequence[t.Mapping[str, t.Any]], place: str, instead: str, findings: Findings
+) -> None:
+    """The same of one role, whose args are written at `place`; `instead` is what to write."""
+    mine = [o for m in members if m["role"] == role.role for o in options(m["parts"][0]["argv"])] if role.pasted else []
+    got = {text for option in mine for text in told(option, parts=True)}
+    composed = any(_composed(option) for option in mine)
+    for written, derived in role.pasted:
+        (option,) = options([written])
+        if role.service and not composed and _composed(option):
+            # Its members start without the cache: nobody has the line to compare with.
+            continue
+        if members and not told(option) & got:
+            findings.error(
+                "owned-flag",
+                f"{place}: {written} is not yours to set: the plan gives each member its own ({derived}).",
+                f"Remove the line.{instead}",
+                [role.role],
+            )
 
 
 def _composed(option: Option) -> bool:
