@@ -30,7 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.report import st
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import workload
 from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
-from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
+from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes, read_mode
 
 UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unit")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -88,12 +88,11 @@ def catalogue(*more: Mode) -> validate.Catalogue:
 
 @functools.lru_cache(maxsize=1)
 def _nixl_text() -> dict[str, t.Any]:
-    with open(os.path.join(ROOT, "pd_modes", "vllm-nixl.yml"), encoding="utf-8") as handle:
-        return yaml.safe_load(handle)
+    return read_mode(os.path.join(ROOT, "pd_modes", "vllm-nixl.yml"))
 
 
 def nixl_mode() -> dict[str, t.Any]:
-    """The content of pd_modes/vllm-nixl.yml, to change."""
+    """The content of pd_modes/vllm-nixl.yml, to change, its router and providers in it."""
     return copy.deepcopy(_nixl_text())
 
 

@@ -15,7 +15,7 @@ from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
 from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
 from ..module_utils._core.spec.workload import CACHE, Kind
-from ._modes import BUILT_IN, check_schema, read_yaml
+from ._modes import BUILT_IN, check_name, check_schema, read_yaml
 from ._plain import names_list
 
 FOLDER = "caches"
@@ -53,10 +53,8 @@ def load_recipes(paths: t.Sequence[str] = ()) -> dict[str, CacheRecipe]:
 @lru_cache(maxsize=64)
 def _load(path: str, _changed: int) -> CacheRecipe:
     raw = read_yaml(path, "a cache service's file")
-    check_schema(raw, path, SCHEMA, os.path.join(BUILT_IN, FOLDER), "docs/cache-services.md")
-    expected = os.path.splitext(os.path.basename(path))[0]
-    if raw["name"] != expected:
-        raise PdError(f"{path}: name: {raw['name']!r} does not match the file's name. Name the file {raw['name']}.yml.")
+    check_schema(raw, path, SCHEMA, "docs/cache-services.md")
+    check_name(raw, path)
     return from_plain(raw, path)
 
 

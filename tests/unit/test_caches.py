@@ -80,7 +80,11 @@ def read(entry: t.Any, name: str = "store", groups: t.Sequence[str] = ()) -> tup
         ({"bind": "::"}, ["cache-open", "every address of the host"]),
         ({"options": {"admin_bind": "0.0.0.0"}}, ["cache-open", "pd_caches.store.options.admin_bind"]),
         ({"options": {"http_metadata": "true"}}, ["cache-open", "whatever it is told"]),
-        ({"args": ["--rpc_port=1"]}, ["owned-flag", "--rpc_port=1 is not yours to set"]),
+        ({"args": ["--rpc_port=one"]}, ["owned-flag", "--rpc_port=one is not yours to set"]),
+        ({"mounts": ["/data/${service}:/data"], "env": {"A": "${options.client_ttl}"}}, []),
+        ({"mounts": ["/data/${options.threads}:/data"]}, ["unknown-placeholder", "${options.threads} has no value"]),
+        ({"env": {"A": "${ports.metadata}"}}, ["unknown-placeholder", "${ports.metadata} has no value"]),
+        ({"command": ["/opt/mine"], "args": ["--rpc_port=one"]}, []),
         ({"args": ["-metrics_host 0.0.0.0"]}, ["owned-flag", "pd_caches.NAME.bind"]),
         ({"args": ["--max_retry_attempts=3"]}, []),
         ({"args": ["--v '1"]}, ["unreadable-arguments", "pd_caches.store.args"]),
@@ -363,6 +367,42 @@ def test_a_master_is_one_on_the_first_host_and_bound_to_its_own_address() -> Non
     ]
     assert part["labels"]["role"] == "cache"
     assert (part["labels"]["address"], part["labels"]["port"]) == ("10.0.0.1", 40001)
+
+
+def test_what_the_spec_decides_is_filled_into_mounts_before_a_host_is_asked() -> None:
+    mounts = ["/data/${service}:/data", "/of/${member.id}:/own", {"source": "/a", "target": "/b"}]
+    service = service_of({**MASTER, "mounts": mounts})
+    assert render(service, RECIPES["mooncake"], Findings()).role.mounts[0] == "/data/store:/data"
+    plan, said = plan_of(service, fleet("h1"))
+    assert said == []
+    assert plan["members"][0]["parts"][0]["mounts"] == ["/data/store:/data", "/of/store-cache-0:/own", mounts[2]]
+
+
+def test_a_line_copied_from_the_plan_is_no_error_as_long_as_it_says_what_the_plan_says() -> None:
+    plan, _said = plan_of(service_of({**MASTER, "port": 50051}), fleet("h1"))
+    argv = plan["members"][0]["parts"][0]["argv"]
+    copied = [word for word in argv if word.startswith(("--rpc_port", "--rpc_address", "--metrics"))]
+    assert len(copied) == 4
+    again, said = plan_of(service_of({**MASTER, "port": 50051, "args": copied}), fleet("h1"))
+    assert said == []
+    assert again["members"][0]["parts"][0]["argv"] == argv
+    assert again["revision"] == plan["revision"]
+    _plan, said = plan_of(service_of({**MASTER, "port": 50051, "args": ["--rpc_port=1"]}), fleet("h1"))
+    assert len(said) == 1
+    assert said[0].startswith("owned-flag pd_caches.store.args: --rpc_port=1 is not yours to set")
+
+
+def test_a_variable_that_takes_the_place_of_the_kinds_is_said_as_it_is_for_a_group() -> None:
+    _service, said = read(
+        {
+            "provider": "lmcache",
+            "hosts": "h1",
+            "runtime": "systemd",
+            "options": {"size": 1},
+            "env": {"PYTHONHASHSEED": "1"},
+        }
+    )
+    assert [line.partition(" ")[0] for line in said] == ["environment-overridden"]
 
 
 def test_asked_for_every_address_clients_still_get_one_that_they_can_reach() -> None:

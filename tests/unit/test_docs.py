@@ -13,7 +13,7 @@ from builders import ROOT
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes import mode
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import pairing
-from ansible_collections.inferops.pd.plugins.module_utils._core.spec import cache_service, spec
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import fields, row
 from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 
 DOCS = os.path.join(ROOT, "docs")
@@ -74,19 +74,66 @@ def entries(name: str) -> set[str]:
     return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        spec.GROUP_KEYS,
-        spec.INHERITED,
-        spec.ENGINE_ROLE_KEYS,
-        spec.ROUTER_KEYS,
-        tuple(f"limits.{k}" for k in spec.LIMITS),
-    ],
-    ids=["group", "engine", "engine role", "router", "limits"],
-)
-def test_every_key_of_a_spec_is_explained(keys):
-    assert set(keys) <= entries("spec.md")
+# Which page explains the keys of a place.
+EXPLAINED = {
+    **dict.fromkeys(("group", "engine", "prefill", "decode", "router"), ("spec.md", "")),
+    "cache": ("cache-services.md", ""),
+    "cache elsewhere": ("cache-services.md", ""),
+    "kv_cache": ("caches.md", "kv_cache."),
+}
+
+
+@pytest.mark.parametrize("place", row.PLACES)
+def test_every_key_of_a_spec_is_explained(place):
+    page, prefix = EXPLAINED[place]
+    told = {f"{prefix}{key}" for table in fields.TABLES.values() for key in row.keys(table, place)}
+    assert told
+    assert told <= entries(page)
+    assert {f"limits.{key}" for key in fields.LIMITS} <= entries("spec.md")
+
+
+def test_the_table_of_fields_is_the_codes():
+    """docs/fields.md is written from the table: PD_GOLDEN=rewrite does it."""
+    path = os.path.join(DOCS, "fields.md")
+    if os.environ.get("PD_GOLDEN") == "rewrite":
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(fields_page())
+    assert text("fields.md") == fields_page(), f"if the change is meant: PD_GOLDEN=rewrite pytest {__file__}"
+
+
+FIELDS_HEAD = """# Every field of a spec
+
+Written from the table of fields in the code (`_core/spec/fields.py`); what each means is in [spec.md](spec.md), [caches.md](caches.md) and
+[cache-services.md](cache-services.md).
+
+- **Where**: the places that take the key. `engine` is what roles inherit from; `cache` is a service of `pd_caches` that the collection
+  deploys, `cache elsewhere` one that somebody else runs, by its `address`.
+- **Inherited by**: the roles that take the engine's value where they write none. What a role writes replaces it whole; the key under
+  **added by** adds to it instead.
+- **In the revision**: whether a change makes a group [pending](spec.md#what-makes-a-group-pending): as it stands, through what is
+  rendered of it (a command line, a variable, a file), or not at all.
+"""
+IN_REVISION = {"rendered": "through what is rendered", "always": "yes", "where set": "yes, where it is set", "no": "no"}
+
+
+def fields_page() -> str:
+    parts = [FIELDS_HEAD]
+    for title, table in fields.TABLES.items():
+        parts += [
+            f"\n## {title[0].upper()}{title[1:]}\n",
+            "| key | where | default | inherited by | added by | in the revision |",
+            "|---|---|---|---|---|---|",
+        ]
+        inherited = {name for base in table.__bases__ if base is not object for name in row.rows(base)}
+        parts += [field_line(one) for name, one in row.rows(table).items() if name not in inherited]
+    return "\n".join(parts) + "\n"
+
+
+def field_line(one: row.Row) -> str:
+    default = one.told or (f"`{json.dumps(row.plain(one.default))}`" if one.default is not None else "none")
+    inherited = "all roles" if set(one.inherited_by) == set(row.ROLES) else ", ".join(one.inherited_by)
+    adds = f"`{one.adds}`" if one.adds else ""
+    return f"| `{one.key}` | {', '.join(one.at)} | {default} | {inherited} | {adds} | {IN_REVISION[one.revision]} |"
 
 
 def test_every_host_variable_is_explained():
@@ -121,7 +168,8 @@ def test_every_key_of_a_mode_file_is_explained():
     with open(os.path.join(ROOT, "pd_modes", "schema.json"), encoding="utf-8") as handle:
         schema = json.load(handle)
     told = entries("modes.md")
-    missing = {key for key in keys_of(schema) if key not in told}
+    keys = keys_of(schema) | keys_of(schema["definitions"]["router"], "router.")
+    missing = {key for key in keys if key not in told}
     assert missing == set()
     for name, place in {
         "membership": "router.membership.POLICY",
@@ -135,7 +183,6 @@ def test_every_key_of_a_mode_file_is_explained():
 
 def test_every_key_of_a_cache_service_and_of_its_recipe_is_explained():
     told = entries("cache-services.md")
-    assert set(cache_service.KEYS) <= told
     with open(os.path.join(ROOT, "pd_modes", "caches", "schema.json"), encoding="utf-8") as handle:
         assert keys_of(json.load(handle)) <= told
     for recipe in load_recipes().values():

@@ -17,6 +17,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.proof.evidence i
     table,
     transfer,
 )
+from ansible_collections.inferops.pd.plugins.module_utils._core.proof.handoff import handoff_of
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,18 @@ def test_the_table_is_readable() -> None:
         "g-prefill-0   g-decode-0     212    212           0  2.00  1.049  equal",
         "g-prefill-10  g-decode-0       -      -           -     -      -      -  no answer",
     ]
+
+
+# -- handoffs ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_handoff_is_a_row_and_what_has_none_is_not_measured():
+    sent = handoff_of("kv_transfer_params")
+    assert sent.measured
+    assert sent.first["max_tokens"] == 1
+    assert sent.beside(16, exact_text=False) == {"ignore_eos": True, "logprobs": 5}
+    assert sent.beside(16, exact_text=True) == {"ignore_eos": True}
+    assert sent.beside(1, exact_text=False) == {}
+    for name in (None, "bootstrap_room", "carrier_pigeon"):
+        assert not handoff_of(name).measured
+        assert handoff_of(name).beside(16, exact_text=False) == {}

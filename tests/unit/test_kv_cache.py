@@ -34,7 +34,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.rules import val
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import CacheService
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.known import Known
 from ansible_collections.inferops.pd.plugins.module_utils._core.template import kv_compose
-from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
+from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes, read_mode
 
 MODES = load_modes()
 STORE = "10.0.0.9:50051"
@@ -372,7 +372,7 @@ def test_ipv6_of_a_service():
     }
 
 
-DEPLOYED = {"store-a": CacheService("store-a", "lmcache", hosts="h1", scope="host")}
+DEPLOYED = {"store-a": CacheService("store-a", provider="lmcache", hosts="h1", scope="host")}
 
 
 def test_a_member_connects_to_the_instance_on_its_own_host_as_this_run_will_make_it():
@@ -652,8 +652,7 @@ def test_the_example_of_a_provider_of_ones_own():
 
 
 def test_the_example_is_the_built_in_mode_but_for_what_it_says():
-    with open(os.path.join(ROOT, "examples", "modes", "vllm-nixl-store.yml"), encoding="utf-8") as handle:
-        mine = yaml.safe_load(handle)
+    mine = read_mode(os.path.join(ROOT, "examples", "modes", "vllm-nixl-store.yml"))
     differing = {key for key in {**mine, **nixl_mode()} if mine.get(key) != nixl_mode().get(key)}
     assert differing == {"name", "summary", "vendors", "preferred", "kv_cache_providers"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -9,7 +10,8 @@ import yaml
 from builders import ROOT, codes, judge, nixl_mode, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
-from ansible_collections.inferops.pd.plugins.plugin_utils._modes import BUILT_IN, load_modes
+from ansible_collections.inferops.pd.plugins.module_utils._routers import DIALECTS
+from ansible_collections.inferops.pd.plugins.plugin_utils._modes import BUILT_IN, SCHEMA, load_modes
 
 TEMPLATE = nixl_mode()
 
@@ -128,6 +130,7 @@ BAD = {
         own(router={**TEMPLATE["router"], "membership": {"default": "restart", "dynamic": {}}}),
         ["router.membership.default", "'restart'", "dynamic"],
     ),
+    "a handoff that nobody knows": (own(handoff="carrier_pigeon"), ["handoff", "'carrier_pigeon'", "bootstrap_room"]),
     "a placeholder of a peer outside the peers": (
         own(arguments=["--peer=${peer.url}"]),
         ["arguments[0]", "${peer.url}"],
@@ -144,6 +147,151 @@ def test_a_bad_file_is_refused_with_the_file_the_place_and_the_reason(tmp_path, 
     assert told.startswith(f"{path}: ")
     for text in said:
         assert text in told
+
+
+# -- routers and providers that modes share -----------------------------------------------------------------------------------------
+
+ROUTER_FILE = {
+    "name": "my-router",
+    "summary": "a router of the user's own",
+    "executable": "my-router",
+    "command": ["${executable}", "route"],
+    "dialect": "vllm-router",
+    "arguments": ["--host=${member.address}", "--port=${port}"],
+    "tunables": {"--retries": {"default": 3}},
+    "membership": {
+        "default": "dynamic",
+        "dynamic": {"arguments": ["--igw"], "gives_up": "one policy"},
+        "restart": {
+            "arguments": ["--pd"],
+            "peers": {"prefill": ["-p", "${peer.url}"], "decode": ["-d", "${peer.url}"]},
+        },
+    },
+}
+PROVIDER_FILE = {
+    "name": "my-store",
+    "summary": "a store",
+    "prefill": {"arguments": ["--x=1"]},
+    "decode": {"refused": "no"},
+}
+
+
+def shared(folder, kind: str, content) -> None:
+    (folder / kind).mkdir(exist_ok=True)
+    write(folder / kind, f"{content['name']}.yml", content)
+
+
+def test_a_router_is_a_file_that_modes_name(tmp_path):
+    shared(tmp_path, "routers", ROUTER_FILE)
+    write(tmp_path, "mine.yml", own(router="my-router"))
+    router = load_modes([str(tmp_path)])["mine"].router
+    assert router.command == ("${executable}", "route")
+    assert (router.default_membership, sorted(router.memberships)) == ("dynamic", ["dynamic", "restart"])
+
+
+def test_a_mode_writes_keys_of_its_router_anew(tmp_path):
+    shared(tmp_path, "routers", ROUTER_FILE)
+    changed = {
+        "use": "my-router",
+        "extra_arguments": ["--kv=mine"],
+        "tunables": {},
+        "membership": {"default": "restart", "restart": {"arguments": []}},
+    }
+    write(tmp_path, "mine.yml", own(router=changed))
+    router = load_modes([str(tmp_path)])["mine"].router
+    assert router.arguments == ("--kv=mine", "--host=${member.address}", "--port=${port}")
+    assert router.tunables == ()
+    assert list(router.memberships) == ["restart"]
+    assert (router.memberships["restart"].arguments, router.memberships["restart"].peers["decode"]) == (
+        (),
+        ("-d", "${peer.url}"),
+    )
+
+
+def test_a_provider_is_a_file_that_modes_name_and_one_may_build_on_another(tmp_path):
+    shared(tmp_path, "providers", PROVIDER_FILE)
+    shared(tmp_path, "providers", {"name": "twin", "use": "my-store", "summary": "its twin"})
+    inline = {key: value for key, value in PROVIDER_FILE.items() if key != "name"}
+    given = {"a": "my-store", "b": "twin", "c": inline, "d": {"use": "vllm-in-process", "summary": "theirs"}}
+    write(tmp_path, "mine.yml", own(kv_cache_providers=given))
+    found = load_modes([str(tmp_path)])["mine"].kv_cache_providers
+    assert [found[name].summary for name in "abcd"] == ["a store", "its twin", "a store", "theirs"]
+    assert found["a"].roles == found["b"].roles == found["c"].roles
+    assert (found["a"].name, found["b"].name) == ("a", "b")
+
+
+def test_an_edited_shared_file_is_read_anew(tmp_path):
+    shared(tmp_path, "providers", PROVIDER_FILE)
+    write(tmp_path, "mine.yml", own(kv_cache_providers={"a": "my-store"}))
+    assert load_modes([str(tmp_path)])["mine"].kv_cache_providers["a"].summary == "a store"
+    shared(tmp_path, "providers", {**PROVIDER_FILE, "summary": "another"})
+    os.utime(tmp_path / "providers" / "my-store.yml", ns=(1, 1))
+    assert load_modes([str(tmp_path)])["mine"].kv_cache_providers["a"].summary == "another"
+
+
+BAD_SHARED = {
+    "a router that no file has": (
+        {},
+        own(router="vllm-ruoter"),
+        ["router", "'vllm-ruoter'", "Did you mean 'vllm-router'?"],
+    ),
+    "a provider that no file has": (
+        {},
+        own(kv_cache_providers={"a": "vllm-lmcahce"}),
+        ["kv_cache_providers.a", "Did you mean 'vllm-lmcache'?"],
+    ),
+    "a router of its own that lacks what it needs": (
+        {},
+        own(router={"executable": "r"}),
+        ["router", "'command' is a required property", "'membership' is a required property"],
+    ),
+    "a file that lacks what it needs": (
+        {"providers": {"name": "bad", "summary": "x"}},
+        own(),
+        ["providers/bad.yml", "'prefill' is a required property"],
+    ),
+    "a file named unlike its content": (
+        {"routers": {**ROUTER_FILE, "name": "vllm-router"}},
+        own(),
+        ["routers/vllm-router.yml", "is defined in", "Give it another name"],
+    ),
+    "files that name each other": (
+        {"providers": {"name": "round", "use": "round"}},
+        own(kv_cache_providers={"a": "round"}),
+        ["kv_cache_providers.a", "name each other"],
+    ),
+    "a placeholder that does not exist": (
+        {"routers": {**ROUTER_FILE, "arguments": ["--host=${member.adress}"]}},
+        own(router="my-router"),
+        ["router.arguments[0]", "Did you mean ${member.address}?"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD_SHARED)
+def test_a_bad_shared_file_is_refused(tmp_path, what):
+    pytest.importorskip("jsonschema")
+    files, content, said = BAD_SHARED[what]
+    for kind, file in files.items():
+        shared(tmp_path, kind, file)
+    write(tmp_path, "mine.yml", content)
+    told = refused(tmp_path)
+    for text in said:
+        assert text in told
+
+
+@pytest.mark.parametrize("kind", ["routers", "providers"])
+def test_every_shared_file_is_named_by_a_mode(kind):
+    names = {f[: -len(".yml")] for f in os.listdir(os.path.join(BUILT_IN, kind))}
+    texts = [os.path.join(BUILT_IN, f) for f in os.listdir(BUILT_IN) if f.endswith(".yml")]
+    written = "\n".join(open(path, encoding="utf-8").read() for path in texts)  # noqa: SIM115
+    assert not [name for name in names if name not in written]
+
+
+def test_the_schema_knows_every_dialect_that_there_is_an_api_for():
+    with open(SCHEMA, encoding="utf-8") as handle:
+        schema = json.load(handle)
+    assert sorted(schema["definitions"]["router"]["properties"]["dialect"]["enum"]) == sorted(DIALECTS)
 
 
 def test_an_edited_file_is_read_anew(tmp_path):

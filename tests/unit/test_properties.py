@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.arguments import Arguments, options, tokens
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import as_text
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import row
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import spec as core
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
@@ -26,7 +27,9 @@ words = st.text(max_size=12) | st.sampled_from(
     ["--", "-tp", "--block-size", "{", "${port}", "${", "'", '"', "\\", "²", "\n"]
 )
 scalars = st.none() | st.booleans() | st.integers(-5, 9) | st.floats(allow_nan=False) | words
-keys = words | st.sampled_from([*core.GROUP_KEYS, *core.ENGINE_ROLE_KEYS, *core.ROUTER_KEYS, *core.ROLES, "provider"])
+OF_GROUP = row.keys(core.Group, "group")
+OF_ROLES = sorted({key for role in core.ROLES for key in row.keys(core.Role, role)})
+keys = words | st.sampled_from([*OF_GROUP, *OF_ROLES, *core.ROLES, "provider"])
 flat = scalars | st.lists(scalars, max_size=2) | st.dictionaries(keys, scalars, max_size=2)
 anything = flat | st.lists(flat, max_size=2) | st.dictionaries(keys, flat, max_size=3)
 
@@ -49,7 +52,6 @@ VALUES = (
     "roles",
     "engine",
 )
-OF_ROLES = sorted({*core.ENGINE_ROLE_KEYS, *core.ROUTER_KEYS})
 
 
 # -- validation never raises ------------------------------------------------------------------------------------------

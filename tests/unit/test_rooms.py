@@ -206,5 +206,5 @@ def test_hosts_are_shipped_what_they_need_of_the_core_and_no_more():
     shipped = {one for name in modules() if folder(name) == "modules" for one in _reached(name, set(modules()), True)}
     shipped = {one for one in shipped if os.path.getsize(modules()[one])}
     assert {room(one) for one in shipped if folder(one) == "_core"} == HOST_ROOMS
-    assert [one for one in shipped if folder(one) == "_engines" and not one.endswith("_symptoms")] == []
+    assert [one for one in shipped if folder(one) == "_engines" and not one.endswith("symptoms")] == []
     assert not {folder(one) for one in shipped} & {"action", "plugin_utils"}

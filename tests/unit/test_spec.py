@@ -3,18 +3,58 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import pytest
 from builders import ENGINE, ROUTER, cases, check_findings, codes, judge, only, spec, spec_of
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import as_text
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules.validate import below
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec import fields, row
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import spec as core
 
 
 @pytest.mark.parametrize("row", [*cases("spec"), *cases("rules")])
 def test_findings(row):
     check_findings(judge(spec_of(row)).findings.items, row["findings"])
+
+
+# -- the table of fields ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WithNice(core.Role):
+    """The table with a row more: what a new field takes."""
+
+    nice: int | None = row.row(
+        row.integer(0, 19), "engine", *row.ROLES, default=None, inherited_by=row.ROLES, revision="where set"
+    )
+
+
+def test_a_row_of_the_table_is_all_that_a_field_takes(monkeypatch):
+    before = judge(spec())
+    monkeypatch.setattr(core, "Role", WithNice)
+    unset, verdict = judge(spec()), judge(spec(engine={"nice": "5"}, decode={"nice": 7}))
+    assert codes(verdict.findings) == []
+    assert [role.nice for role in verdict.group.roles.values()] == [5, 7, 5]
+    assert [verdict.group.to_plain()["roles"][name]["nice"] for name in core.ROLES] == [5, 7, 5]
+    assert [verdict.template.roles[name].masked()["nice"] for name in core.ROLES] == [5, 7, 5]
+    assert verdict.template.revision != before.template.revision
+    # What does not write it is what it was before there was such a field.
+    assert unset.template.revision == before.template.revision
+    assert unset.group.to_plain() == before.group.to_plain()
+    assert "from 0 to 19" in only(judge(spec(decode={"nice": 99})).findings, "bad-value").message
+    assert "Did you mean 'nice'?" in only(judge(spec(decode={"nise": 9})).findings, "unknown-key").hint
+
+
+@pytest.mark.parametrize("table", fields.TABLES)
+def test_every_row_is_of_a_known_place_and_has_a_default_that_may_be_shown(table):
+    for one in row.rows(fields.TABLES[table]).values():
+        assert one.at
+        assert set(one.at) <= set(row.PLACES)
+        assert set(one.inherited_by) <= set(row.ROLES)
+        assert not one.inherited_by or "engine" in one.at, one.key
+        json.dumps(row.plain(one.default))
 
 
 # -- inheritance ------------------------------------------------------------------------------------------------------

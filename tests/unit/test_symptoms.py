@@ -14,13 +14,14 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.watch.symptom im
     last_line,
     symptom,
 )
-from ansible_collections.inferops.pd.plugins.module_utils._engines.vllm_symptoms import SYMPTOMS as VLLM
+from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
+from ansible_collections.inferops.pd.plugins.module_utils._engines.symptoms import BY_BACKEND
 from ansible_collections.inferops.pd.plugins.module_utils._host.watch import since_start
 from ansible_collections.inferops.pd.plugins.module_utils._probes import logs
 from ansible_collections.inferops.pd.plugins.module_utils._probes.symptoms import SYMPTOMS as GENERIC
 from ansible_collections.inferops.pd.plugins.module_utils._routers.symptoms import SYMPTOMS as ROUTER
 
-ENGINE = (*VLLM, *GENERIC)
+ENGINE = (*BY_BACKEND["vLLM"], *GENERIC)
 ROUTERS = (*ROUTER, *GENERIC)
 
 STARTING = """\
@@ -256,6 +257,10 @@ def test_every_row_says_what_it_means_and_what_to_do() -> None:
         assert row.advice.endswith("."), row.name
         assert not re.search(r"\.$", row.meaning), row.name
     assert len({r.name for r in rows}) == len(rows)
+
+
+def test_every_engine_has_its_row_of_symptoms() -> None:
+    assert set(BY_BACKEND) == set(registry.engines())
 
 
 def test_the_tail_of_a_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from builders import cases, check_findings, judge, mode, nixl_mode, revision, spec, spec_of
+from builders import Fleet, cases, check_findings, codes, judge, mode, nixl_mode, revision, spec, spec_of
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
@@ -86,6 +86,24 @@ def test_a_router_of_the_users_own_runs_exactly_as_written():
     verdict = judge(spec(router={"command": ["/opt/my-router", "--listen=${port}"], "args": ["--x 1"]}))
     assert verdict.template.roles["router"].argv == ("/opt/my-router", "--listen=${port}", "--x", "1")
     assert verdict.template.policy == "manual"
+
+
+def test_a_router_of_the_users_own_keeps_everything_else_that_is_written_of_it():
+    written = {
+        "command": ["/opt/my-router"],
+        "pull": "always",
+        "resources": {"cpu": 2, "memory": "2GiB"},
+        "mounts": ["/data/${group}:/data"],
+        "devices": ["/dev/x"],
+    }
+    verdict = judge(spec(router=written))
+    assert codes(verdict.findings) == []
+    role = verdict.template.roles["router"]
+    assert (role.pull, role.resources, role.devices) == ("always", {"cpu": 2, "memory": "2GiB"}, ("/dev/x",))
+    assert role.mounts == ("/data/demo:/data",)
+    made = Fleet(h1={}).plan(spec(router=written))
+    part = made.plan["router"]["member"]["parts"][0]
+    assert (part["pull"], part["limits"], part["mounts"]) == ("always", written["resources"], ["/data/demo:/data"])
 
 
 def test_nothing_is_injected_that_was_not_asked_for():

@@ -16,6 +16,7 @@ from .._core.base.errors import PdError
 from .._core.base.order import natural
 from .._core.proof import evidence
 from .._core.proof.evidence import Generated, Growth, Transfer
+from .._core.proof.handoff import Handoff, handoff_of
 from .._probes import http, metrics
 
 ATTEMPTS = 3
@@ -81,6 +82,10 @@ class Group:
         return sorted((name for role in self.urls.values() for name in role), key=natural)
 
     @property
+    def hops(self) -> Handoff:
+        return handoff_of(self.handoff)
+
+    @property
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
@@ -118,7 +123,7 @@ class Proof:
         chosen = evidence.pairs(sorted(group.urls["prefill"]), sorted(group.urls["decode"]), self.max_pairs)
         with contextlib.suppress(PdError):
             self._context = self._smallest_context({m for pair in chosen for m in pair})
-        measured = group.handoff == "kv_transfer_params"
+        measured = group.hops.measured
         router = self._judged_router() if group.router else None
         found = [self._pair(p, d) for p, d in chosen] if measured else []
         return {"router": router, "pairs": found, **_sum_up(group, router, found, len(chosen), measured, formed)}
@@ -208,8 +213,8 @@ class Proof:
         watched = [prefill, decode]
         before, faults = self._counters(receiving), self._faults(watched)
         started = time.monotonic()
-        params = self._prefill(prefill, urls["prefill"][prefill], prompt)
-        asked = {"prompt": prompt, "kv_transfer_params": params}
+        carried = self._prefill(prefill, urls["prefill"][prefill], prompt)
+        asked = {"prompt": prompt, self.group.hops.carries: carried}
         answer = self._complete(urls["decode"][decode], asked, f"decode {decode}, with the KV cache of {prefill}")
         took = time.monotonic() - started
         tokens = _prompt_tokens(answer)
@@ -232,19 +237,14 @@ class Proof:
 
     def _prefill(self, name: str, url: str, prompt: str) -> t.Mapping[str, t.Any]:
         """The first hop, as the router sends it. Returns what decode needs to fetch the blocks."""
-        asked = dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port"))
-        body = {
-            "prompt": prompt,
-            "max_tokens": 1,
-            "kv_transfer_params": {"do_remote_decode": True, "do_remote_prefill": False, **asked},
-        }
-        answer = self._complete(url, body, f"prefill {name}")
-        params = answer.get("kv_transfer_params")
-        if not params:
+        hops = self.group.hops
+        answer = self._complete(url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
+        carried = answer.get(hops.carries)
+        if not carried:
             raise Refused(
-                f"prefill {name} ({url}) answered without kv_transfer_params: it has no KV connector, or another one than decode's"
+                f"prefill {name} ({url}) answered without {hops.carries}: it has no KV connector, or another one than decode's"
             )
-        return t.cast("t.Mapping[str, t.Any]", params)
+        return t.cast("t.Mapping[str, t.Any]", carried)
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -261,11 +261,7 @@ class Proof:
     def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Result:
         """One greedy completion."""
         asked = {"model": self.group.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
-        if self.group.handoff == "kv_transfer_params" and asked["max_tokens"] > 1:
-            # A model may end its answer at once, and then there is nothing to compare.
-            asked["ignore_eos"] = True
-            if not self.group.exact_text:
-                asked["logprobs"] = 5
+        asked |= self.group.hops.beside(asked["max_tokens"], self.group.exact_text)
         doing = f"Sending a prompt to {whom}"
         left = self._left(self.timeout)
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from .. import _runtimes
 from .._core.watch.readiness import Memory
 from .._core.watch.symptom import Symptom, cut, diagnose
-from .._engines.vllm_symptoms import SYMPTOMS as VLLM
+from .._engines.symptoms import of_engine
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC
 from .._routers.symptoms import SYMPTOMS as ROUTER
@@ -19,7 +19,6 @@ from .._runtimes.state import State
 from . import lock
 from .watch import Watch, Watched, of_this_start
 
-ENGINE_SYMPTOMS: dict[str, tuple[Symptom, ...]] = {"vLLM": VLLM}
 LONGEST_SLICE = 30
 
 
@@ -41,7 +40,7 @@ def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
     """What the log of a member can show: what its own program says first, then what any program may say."""
     if role == "router":
         return (*ROUTER, *GENERIC)
-    return (*ENGINE_SYMPTOMS.get(backend or "", ()), *GENERIC)
+    return (*of_engine(backend), *GENERIC)
 
 
 def wait(request: Request, state: State) -> dict[str, t.Any]:

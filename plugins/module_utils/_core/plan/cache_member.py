@@ -15,6 +15,7 @@ from ..facts.observed import Host
 from ..facts.observed import Member as LiveMember
 from ..spec.cache_service import ANY, ROLE, CacheService
 from ..template.cache_template import CacheTemplate
+from ..template.role import CompiledRole
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .member import Values, bracket, member_id, seat_of, url_of
 from .placement import Seat
@@ -28,6 +29,8 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
     service, recipe = template.service, template.recipe
     name = member_id(service.name, ROLE, index)
     values = _host_values(template, name, index, host, seat)
+    compiled, role = CompiledRole(template.role), template.role
+    argv, env, files = compiled.fill(values)
     probe = _probe(template, values, seat)
     address = _reached(str(values["bind"]), host)
     part = Part(
@@ -36,18 +39,18 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         gpus=(),
         port=seat.port,
         ports=seat.ports,
-        image=service.image,
-        pull=service.pull,
+        image=role.image,
+        pull=role.pull,
         vendor=None,
         model=None,
         executable=service.executable,
-        argv=tuple(placeholders.fill(word, values) for word in template.argv),
-        env={key: placeholders.fill(value, values) for key, value in template.env.items()},
-        secrets=service.secrets,
-        files=(),
-        mounts=tuple(placeholders.fill(m, values) if isinstance(m, str) else m for m in service.mounts),
-        devices=service.devices,
-        limits=service.resources,
+        argv=tuple(argv),
+        env=env,
+        secrets=tuple(role.secrets),
+        files=tuple(files),
+        mounts=tuple(compiled.fill_mounts(values)),
+        devices=tuple(role.devices),
+        limits=role.resources,
         ipc="host" if recipe.host_ipc else None,
         labels=_labels(template, name, index, host, seat, generation, probe, address),
     )

@@ -225,26 +225,30 @@ def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -
 def check_pasted(request: Request, members: t.Sequence[Member], findings: Findings) -> None:
     """Lines that looked derived when the spec was read must be what some member of the role really got."""
     for role in request.template.roles.values():
-        mine = (
-            [o for m in members if m.role == role.role for part in m.parts for o in options(part.argv)]
-            if role.pasted
-            else []
-        )
-        got = {text for option in mine for text in told(option, parts=True)}
-        composed = any(_composed(option) for option in mine)
-        for written, derived in role.pasted:
-            (option,) = options([written])
-            if role.service and not composed and _composed(option):
-                # Its members start without the cache: nobody has the line to compare with.
-                continue
-            if members and not told(option) & got:
-                findings.error(
-                    "owned-flag",
-                    f"{request.workload.roles[role.role].args_place}: {written} is not yours to set: the plan gives each member its"
-                    f" own ({derived}).",
-                    "Remove the line." + (" The router's port is roles.router.port." if role.role == "router" else ""),
-                    [role.role],
-                )
+        instead = " The router's port is roles.router.port." if role.role == "router" else ""
+        check_pasted_of(role, members, request.workload.roles[role.role].args_place, instead, findings)
+
+
+def check_pasted_of(
+    role: RoleTemplate, members: t.Sequence[Member], place: str, instead: str, findings: Findings
+) -> None:
+    """The same of one role, whose args are written at `place`; `instead` is what to write."""
+    argvs = [part.argv for m in members if m.role == role.role for part in m.parts] if role.pasted else []
+    mine = [option for argv in argvs for option in options(argv)]
+    got = {text for option in mine for text in told(option, parts=True)}
+    composed = any(_composed(option) for option in mine)
+    for written, derived in role.pasted:
+        (option,) = options([written])
+        if role.service and not composed and _composed(option):
+            # Its members start without the cache: nobody has the line to compare with.
+            continue
+        if members and not told(option) & got:
+            findings.error(
+                "owned-flag",
+                f"{place}: {written} is not yours to set: the plan gives each member its own ({derived}).",
+                f"Remove the line.{instead}",
+                [role.role],
+            )
 
 
 def _composed(option: Option) -> bool:

@@ -13,13 +13,13 @@ from ..base.plain import Plain
 from ..facts.observed import Host
 from ..spec.cache_service import ROLE, CacheService
 from ..spec.workload import CACHE
-from ..template.cache_template import CacheTemplate
+from ..template.cache_template import INSTEAD, CacheTemplate
 from ..work.member import Member
 from . import diff, record
 from .cache_member import as_it_runs, build
 from .member import CONTAINERS, member_id, seat_of
 from .placement import Seats
-from .preconditions import check_ephemeral, check_runtime_of
+from .preconditions import check_ephemeral, check_pasted_of, check_read, check_runtime_of
 from .seating import seat_instances
 from .service_choice import choose
 from .situation import Choice, ServiceRequest, Situation
@@ -53,6 +53,7 @@ class Services(Way[CacheService, CacheTemplate]):
         service = draft.asked.workload
         for name in sorted({seat.host for seat in draft.seats.values()}):
             host = draft.asked.hosts[name]
+            check_read(host, draft.findings)
             check_runtime_of(service.runtime, host, draft.findings)
             check_ephemeral(host, draft.findings)
             _check_files(service, host, draft.findings)
@@ -71,6 +72,8 @@ class Services(Way[CacheService, CacheTemplate]):
                 found.append(build(asked.template, asked.hosts[seat.host], seat, index, generation))
             except PdError as exc:
                 draft.findings.error("unresolved-placeholder", f"{seat.host}: {exc}", "", [], seat.host)
+        fresh = [m for m in found if m.revision == asked.template.revision]
+        check_pasted_of(asked.template.role, fresh, f"pd_caches.{asked.name}.args", INSTEAD, draft.findings)
         return tuple(sorted(found, key=lambda m: m.index))
 
     def router(self, draft: ServiceDraft) -> RouterStep:

@@ -95,28 +95,28 @@ class CacheRecipe:
     restart: t.Mapping[str, int] = field(default_factory=lambda: {"attempts": 0, "window": 300})
     source: str = ""
 
-    def known(self, name: str) -> bool:
-        """Whether `name` is a placeholder that this recipe, or the spec of such a service, may use."""
-        return name in self.placeholders()
-
     def placeholders(self) -> list[str]:
-        """The closed list of this kind."""
-        bands = [f"ports.{b.name}" for b in self.bands]
-        return [
-            *OF_SERVICE,
-            *OF_INSTANCE,
-            *bands,
-            *(f"{b}.count" for b in bands),
-            *(f"options.{o}" for o in self.options),
-        ]
+        """The closed list of this kind: what the recipe, or the spec of such a service, may use."""
+        others = [f"options.{name}" for name, option in self.options.items() if option.type != "bind"]
+        return [*OF_SERVICE, *self.of_instance([b.name for b in self.bands]), *others]
 
-    def check(self, text: str, where: str) -> None:
-        """Raise PdError for a placeholder that does not exist, naming it, its place and the nearest one."""
+    def of_instance(self, bands: t.Sequence[str]) -> list[str]:
+        """Those of the list that only a host can fill in, with these bands: what may be left when the spec has been filled in."""
+        binds = [f"options.{name}" for name, option in self.options.items() if option.type == "bind"]
+        ports = [f"ports.{name}" for name in bands]
+        return [*OF_INSTANCE, *ports, *(f"{name}.count" for name in ports), *binds]
+
+    def check(self, text: str, where: str, known: t.Sequence[str] | None = None) -> None:
+        """Raise PdError for a placeholder that does not exist (or is none of `known`), naming it, its place and the nearest one."""
+        every = self.placeholders() if known is None else known
         for name in placeholders.names(text):
-            if not self.known(name):
-                near = difflib.get_close_matches(name, self.placeholders(), 1, 0.5)
-                told = f" Did you mean ${{{near[0]}}}?" if near else f" Known are: {', '.join(self.placeholders())}."
-                raise PdError(f"{where}: there is no placeholder ${{{name}}} for a {self.name} service.{told}")
+            if name in every:
+                continue
+            if name in self.placeholders():
+                raise PdError(f"{where}: ${{{name}}} has no value in this service.")
+            near = difflib.get_close_matches(name, every, 1, 0.5)
+            told = f" Did you mean ${{{near[0]}}}?" if near else f" Known are: {', '.join(every)}."
+            raise PdError(f"{where}: there is no placeholder ${{{name}}} for a {self.name} service.{told}")
 
 
 def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> CacheRecipe:

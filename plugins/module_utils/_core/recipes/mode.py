@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ..base import placeholders
 from ..base.errors import PdError
+from ..proof.handoff import HANDOFFS
 from .provider import ROLES as CACHE_ROLES
 from .provider import Provider, providers_of
 
@@ -221,6 +222,8 @@ def _check_placeholders(value: t.Any, mode: Mode, place: str) -> None:
 
 
 def _check_references(mode: Mode, source: str) -> None:
+    if mode.handoff is not None and mode.handoff not in HANDOFFS:
+        raise PdError(f"{source}: handoff: there is no {mode.handoff!r}. Write one of {', '.join(HANDOFFS)}, or null.")
     for band in mode.bands:
         if isinstance(band.width, int) and band.width < 0:
             raise PdError(f"{source}: bands.{band.name}.width: {band.width} is below nothing.")

@@ -10,89 +10,19 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import typing as t
-from dataclasses import dataclass, field
 
 from ..base.address import bracketed, join, split
 from ..base.finding import Findings
 from ..base.reader import NAME, Reader
 from ..base.sizes import UNITS, parse_size
 from ..base.values import READERS
-from ..recipes.cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
-from .spec import MAX_PORT, PULL, RUNTIMES
+from ..recipes.cache_recipe import BINDS, CacheRecipe, Option
+from . import row
+from .fields import CacheService as CacheService
 
 ROLE = "cache"
-KEYS = (
-    "provider",
-    "hosts",
-    "address",
-    "runtime",
-    "version",
-    "image",
-    "pull",
-    "executable",
-    "command",
-    "args",
-    "env",
-    "secrets",
-    "mounts",
-    "devices",
-    "port",
-    "bind",
-    "options",
-    "limits",
-    "resources",
-    "notes",
-)
-# What a service that somebody else runs may have beside its address.
-GIVEN_KEYS = ("provider", "address", "version", "options", "notes")
-LIMITS = {"start": 600, "stop": 30}
+KEYS = row.keys(CacheService, "cache")
 ANY = ("0.0.0.0", "::")
-
-
-@dataclass(frozen=True)
-class CacheService:
-    """One entry of `pd_caches`, with its kind's defaults filled in. `options` has every option of the kind that has a value, those for its
-    clients included; of secrets there are only the names."""
-
-    name: str
-    provider: str
-    hosts: str = ""
-    address: str | None = None
-    scope: Scope = "group"
-    clients: Clients = "reconnect"
-    options: t.Mapping[str, t.Any] = field(default_factory=dict)
-    runtime: str = "docker"
-    version: str | None = None
-    image: str | None = None
-    pull: str = "missing"
-    executable: str | None = None
-    command: tuple[str, ...] | None = None
-    args: tuple[str, ...] = ()
-    env: t.Mapping[str, str] = field(default_factory=dict)
-    # The variables that its kind sets, with what `env` has in their place, without those that `secrets` sets.
-    environment: t.Mapping[str, str] = field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
-    mounts: tuple[t.Any, ...] = ()
-    devices: tuple[t.Any, ...] = ()
-    port: int | None = None
-    bind: str = "address"
-    limits: t.Mapping[str, int] = field(default_factory=lambda: dict(LIMITS))
-    resources: t.Mapping[str, t.Any] = field(default_factory=dict)
-    # Where it is run by somebody else: the two halves of `address`.
-    given_host: str = ""
-    given_port: int = 0
-
-    def to_plain(self) -> dict[str, t.Any]:
-        """The service as results and records may show it: no secret's value."""
-        return {
-            "provider": self.provider,
-            "hosts": self.hosts,
-            "address": self.address,
-            "scope": self.scope,
-            "clients": self.clients,
-            "runtime": self.runtime,
-            "options": dict(self.options),
-        }
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------------------------
@@ -158,7 +88,8 @@ def _parse_one(
         )
         return None
     beside = "it does not go beside address: the service is run by somebody else, and not deployed."
-    reader.keys(where, entry, GIVEN_KEYS if given else KEYS, misplaced=dict.fromkeys(KEYS, beside) if given else {})
+    known = row.keys(CacheService, "cache elsewhere" if given else "cache")
+    reader.keys(where, entry, known, misplaced=dict.fromkeys(KEYS, beside) if given else {})
     options = _options(where, entry, recipe, reader, bool(given))
     if given:
         return _given(where, name, given, recipe, options, reader, entry)
@@ -200,10 +131,8 @@ def _deployed(
     reader: Reader,
     entry: dict[str, t.Any],
 ) -> CacheService:
-    limits = reader.mapping(where, entry, "limits")
-    reader.keys(f"{where}.limits", limits, LIMITS)
-    runtime = reader.choice(where, entry, "runtime", RUNTIMES, "docker")
-    image = reader.text(where, entry, "image")
+    values = row.read(CacheService, "cache", reader, where, entry)
+    runtime, image, env = values["runtime"], values["image"], values["env"]
     if entry.get("runtime") in (None, "docker") and not image:
         reader.findings.error(
             "image-missing",
@@ -212,33 +141,21 @@ def _deployed(
         )
     bind = reader.text(where, entry, "bind") or recipe.bind
     _check_bind(f"{where}.bind", bind, reader)
-    env, secrets = reader.env(where, entry, "env"), tuple(sorted(reader.env(where, entry, "secrets")))
+    values |= {
+        "hosts": pattern,
+        "options": options,
+        "image": image if runtime == "docker" else None,
+        "executable": values["executable"] or recipe.executable,
+        "bind": bind,
+    }
     return CacheService(
         name=name,
-        provider=recipe.name,
-        hosts=pattern,
+        **values,
         scope=recipe.scope,
         clients=recipe.clients,
-        options=options,
-        runtime=runtime,
-        version=reader.text(where, entry, "version"),
-        image=image if runtime == "docker" else None,
-        pull=reader.choice(where, entry, "pull", PULL, "missing"),
-        executable=reader.text(where, entry, "executable") or recipe.executable,
-        command=reader.command(where, entry),
-        args=tuple(reader.texts(where, entry, "args")),
-        env=env,
-        environment={name: env.get(name, value) for name, value in recipe.environment.items() if name not in secrets},
-        secrets=secrets,
-        mounts=tuple(reader.sequence(where, entry, "mounts")),
-        devices=tuple(reader.sequence(where, entry, "devices")),
-        port=reader.integer(where, entry, "port", None, 1, "", MAX_PORT),
-        bind=bind,
-        limits={
-            key: reader.integer(f"{where}.limits", limits, key, value, 1 if key == "start" else 0) or 0
-            for key, value in LIMITS.items()
+        environment={
+            name: env.get(name, value) for name, value in recipe.environment.items() if name not in values["secrets"]
         },
-        resources=reader.resources(where, entry, ""),
     )
 
 

@@ -6,13 +6,31 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from ..base.reader import Reader
 from ..recipes.provider import ROLES
+from .row import At, keys, mapping, row, text
 
-KEYS = ("provider", "roles", "service", "options")
 # A role says so to have no cache where the group has one.
 NONE = "none"
+
+
+def _roles(at: At) -> tuple[str, ...] | None:
+    place, reader, given = at.where, at.reader, at.written
+    value = given.get("roles")
+    if value is None:
+        return None
+    value = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(value, list) or not value or any(v not in ROLES for v in value):
+        what = "a list of prefill and decode (the router never takes a cache)"
+        if value == []:
+            reader.findings.error("bad-value", f"{place}.roles: an empty list is not {what}.", f"Write {what}.")
+        else:
+            told = ", ".join(map(str, value)) if isinstance(value, list) else given["roles"]
+            reader.bad(f"{place}.roles", told, what)
+        return None
+    return tuple(role for role in ROLES if role in value)
 
 
 @dataclass(frozen=True)
@@ -20,10 +38,10 @@ class KvCache:
     """One `kv_cache` of a spec as it is written. `roles` is None where they are left to the mode."""
 
     place: str
-    provider: str | None = None
-    roles: tuple[str, ...] | None = None
-    service: str | None = None
-    options: t.Mapping[str, t.Any] = field(default_factory=dict)
+    provider: str | None = row(text, "kv_cache", default=None, revision="rendered", told="required")
+    roles: tuple[str, ...] | None = row(_roles, "kv_cache", default=None, revision="rendered", told="the mode's")
+    service: str | None = row(text, "kv_cache", default=None, revision="rendered", told="none")
+    options: t.Mapping[str, t.Any] = row(mapping, "kv_cache", default={}, revision="rendered", told="the provider's")
     # Something is written as its service that could not be read, which has been said.
     service_unread: bool = False
 
@@ -39,7 +57,7 @@ class KvCache:
         return plain if self.roles is None else {**plain, "roles": list(self.roles)}
 
 
-def read(where: str, mapping: t.Mapping[str, t.Any], reader: t.Any, role: str = "") -> KvCache | None:
+def read(where: str, mapping: t.Mapping[str, t.Any], reader: Reader, role: str = "") -> KvCache | None:
     """`kv_cache` of a group, or of a `role`; None where it is not written. `reader` is the spec's, and collects what does not fit.
 
     An empty dictionary is none at a group, and at a role says that this one has none."""
@@ -50,7 +68,7 @@ def read(where: str, mapping: t.Mapping[str, t.Any], reader: t.Any, role: str = 
         return KvCache(place)
     given = reader.mapping(where, mapping, "kv_cache")
     own = {"roles": f"a role's own kv_cache has no roles: it is {role}'s alone."} if role else {}
-    reader.keys(place, given, [k for k in KEYS if k not in own], role, own)
+    reader.keys(place, given, [k for k in keys(KvCache, "kv_cache") if k not in own], role, own)
     provider = reader.text(place, given, "provider")
     if not given or provider == NONE or not isinstance(mapping["kv_cache"], dict):
         return KvCache(place) if role else None
@@ -67,20 +85,6 @@ def read(where: str, mapping: t.Mapping[str, t.Any], reader: t.Any, role: str = 
     service = reader.text(place, given, "service")
     unread = service is None and given.get("service") not in (None, "")
     # The roles of a group alone: at a role the key has been refused.
-    return KvCache(place, provider, None if role else _roles(place, given, reader), service, options, unread)
-
-
-def _roles(place: str, given: t.Mapping[str, t.Any], reader: t.Any) -> tuple[str, ...] | None:
-    value = given.get("roles")
-    if value is None:
-        return None
-    value = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(value, list) or not value or any(v not in ROLES for v in value):
-        what = "a list of prefill and decode (the router never takes a cache)"
-        if value == []:
-            reader.findings.error("bad-value", f"{place}.roles: an empty list is not {what}.", f"Write {what}.")
-        else:
-            told = ", ".join(map(str, value)) if isinstance(value, list) else given["roles"]
-            reader.bad(f"{place}.roles", told, what)
-        return None
-    return tuple(role for role in ROLES if role in value)
+    return KvCache(
+        place, provider, None if role else _roles(At(reader, place, given, "roles")), service, options, unread
+    )

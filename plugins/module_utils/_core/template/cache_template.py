@@ -9,43 +9,35 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..base import placeholders
-from ..base.arguments import Arguments, tokens
+from ..base.arguments import Option, tokens
 from ..base.errors import PdError
 from ..base.finding import Findings
 from ..recipes.cache_recipe import CacheRecipe
 from ..spec.cache_service import ROLE, CacheService
-from .template import revision_of
+from .owned_flags import Told, without_owned
+from .role import RoleTemplate, check_placeholders, environment, mounted, partial, revision_of
 
 
 @dataclass(frozen=True)
 class CacheTemplate:
-    """What all instances of a service have in common. `argv`, `env` and `probe` still hold what a host fills in."""
+    """What all instances of a service have in common. `role` and `binds` still hold what a host fills in."""
 
     service: CacheService
     recipe: CacheRecipe
-    argv: tuple[str, ...]
-    env: t.Mapping[str, str]
-    bands: tuple[tuple[str, int], ...]
+    role: RoleTemplate
     listening: frozenset[str]
     binds: t.Mapping[str, str]
     revision: str = ""
 
+    @property
+    def bands(self) -> tuple[tuple[str, int], ...]:
+        return self.role.bands
+
     def masked(self) -> dict[str, t.Any]:
         """What the revision covers, in the shape that a difference is told from."""
-        service = self.service
-        role = {
-            "argv": list(self.argv),
-            "env": dict(self.env),
-            "image": service.image,
-            "secrets": list(service.secrets),
-            "mounts": list(service.mounts),
-            "devices": list(service.devices),
-            "resources": dict(service.resources),
-            "port": service.port,
-            "bind": dict(self.binds),
-        }
+        roles = {ROLE: {**self.role.rendered(), "bind": dict(self.binds)}}
         restart = dict(self.recipe.restart)
-        return {"mode": self.recipe.name, "runtime": service.runtime, "restart": restart, "roles": {ROLE: role}}
+        return {"mode": self.recipe.name, "runtime": self.service.runtime, "restart": restart, "roles": roles}
 
 
 def render(service: CacheService, recipe: CacheRecipe, findings: Findings) -> CacheTemplate | None:
@@ -57,28 +49,31 @@ def render(service: CacheService, recipe: CacheRecipe, findings: Findings) -> Ca
         findings.error("unreadable-arguments", str(exc), "", [])
         return None
     values = _values(service, recipe)
-    own = _own_arguments(service, recipe)
-    _check_owned(where, args, own, recipe, findings)
-    command = service.command if service.command is not None else recipe.command
-    env = {name: _partial(value, values) for name, value in recipe.environment.items()}
-    env |= {name: _partial(value, values) for name, value in service.env.items()}
-    for name in service.secrets:
-        env.pop(name, None)
     # A command of the user's own runs as written, with nothing added but the user's arguments.
-    words = [*command, *(own if service.command is None else ()), *args]
+    derived = _own_arguments(service, recipe) if service.command is None else []
+    told = Told(f"{where}.args", "the plan gives each instance its own", lambda _flag: INSTEAD)
+    kept, pasted = without_owned(args, derived, told, findings, lambda option: _given_by_plan(option, recipe))
+    command = service.command if service.command is not None else recipe.command
     bands = [b for b in recipe.bands if not b.when or service.options.get(b.when)]
     binds = {name: str(service.options[name]) for name, o in recipe.options.items() if o.type == "bind"}
-    template = CacheTemplate(
-        service,
-        recipe,
-        tuple(_partial(word, values) for word in words),
-        env,
-        tuple((b.name, b.width) for b in bands),
-        frozenset(b.name for b in bands if b.listen),
-        {"bind": service.bind, **binds},
+    role = RoleTemplate(
+        role=ROLE,
+        of=mounted(service, values),
+        argv=tuple(partial(word, values) for word in (*command, *derived, *kept)),
+        env=environment(where, service, recipe.environment, values, findings),
+        executable=service.executable or "",
+        bands=tuple((b.name, b.width) for b in bands),
+        host_ipc=recipe.host_ipc,
+        pasted=tuple(pasted),
     )
-    _check_placeholders(where, template, findings)
+    left = recipe.of_instance([b.name for b in bands])
+    check_placeholders(role, where, lambda text, place: recipe.check(text, place, left), findings)
+    listening = frozenset(b.name for b in bands if b.listen)
+    template = CacheTemplate(service, recipe, role, listening, {"bind": service.bind, **binds})
     return replace(template, revision=revision_of(template.masked()))
+
+
+INSTEAD = " The port is pd_caches.NAME.port, the address it listens on pd_caches.NAME.bind."
 
 
 def _values(service: CacheService, recipe: CacheRecipe) -> dict[str, t.Any]:
@@ -104,34 +99,8 @@ def _own_arguments(service: CacheService, recipe: CacheRecipe) -> list[str]:
     return found
 
 
-def _check_owned(where: str, args: list[str], own: list[str], recipe: CacheRecipe, findings: Findings) -> None:
-    """Addresses and ports are the plan's to give."""
-    binds = {f"options.{name}" for name, option in recipe.options.items() if option.type == "bind"}
-    owned = {}
-    for option in Arguments(own).options:
-        names = placeholders.names(option.value or "")
-        if any(n in binds or n in ("port", "bind") or n.startswith("ports.") for n in names):
-            owned[option.name] = option.text
-    for option in Arguments(args).options:
-        if option.name in owned:
-            findings.error(
-                "owned-flag",
-                f"{where}.args: {option.text} is not yours to set: the plan gives each instance its own"
-                f" ({owned[option.name]}).",
-                "Remove the line. The port is pd_caches.NAME.port, the address it listens on pd_caches.NAME.bind.",
-            )
-
-
-def _check_placeholders(where: str, template: CacheTemplate, findings: Findings) -> None:
-    mounts = [m for m in template.service.mounts if isinstance(m, str)]
-    places = (("args", template.argv), ("env", tuple(template.env.values())), ("mounts", mounts))
-    for place, texts in places:
-        for text in texts:
-            try:
-                template.recipe.check(text, f"{where}.{place}")
-            except PdError as exc:
-                findings.error("unknown-placeholder", str(exc), "")
-
-
-def _partial(text: str, values: t.Mapping[str, t.Any]) -> str:
-    return placeholders.fill(text, values, partial=True)
+def _given_by_plan(option: Option, recipe: CacheRecipe) -> bool:
+    """Addresses and ports are the plan's to give; the kind's other arguments are defaults."""
+    binds = {f"options.{name}" for name, one in recipe.options.items() if one.type == "bind"}
+    names = placeholders.names(option.value or "")
+    return any(n in binds or n in ("port", "bind") or n.startswith("ports.") for n in names)

@@ -30,7 +30,7 @@ def _kind(name: str) -> str:
         return "port"
     if name.startswith("kv_cache."):
         return "service"
-    return "address" if name.endswith("address") else "other"
+    return "address" if name.endswith(("address", "bind")) else "other"
 
 
 def _like(written: str, derived: str) -> bool:

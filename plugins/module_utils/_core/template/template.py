@@ -6,8 +6,6 @@ host can fill left in. The revision is a digest of these; a member is one of the
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import typing as t
 from dataclasses import dataclass, field, replace
@@ -16,76 +14,22 @@ from ..base import placeholders
 from ..base.arguments import Arguments, normal, tokens
 from ..base.errors import PdError
 from ..base.finding import Findings
-from ..base.placeholders import Template
 from ..recipes.engine import Engine, Sizes
 from ..recipes.mode import Band, Membership, Mode, RouterRecipe
-from ..spec.cache_service import CacheService
 from ..spec.known import NOTHING, Known
 from ..spec.spec import ENGINE_ROLES, ROLES, Group, Role
 from .connector import choose
 from .connector_argument import connector_argument
 from .kv_cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .kv_cache_use import Use, added, block
-from .pasted import same
+from .owned_flags import Pasted, Told, without_owned
+from .role import NO_SIZES, check_placeholders, environment, mounted, partial
+from .role import CompiledRole as CompiledRole
+from .role import RoleTemplate as RoleTemplate
+from .role import revision_of as revision_of
 
 # Where a member finds its own files: bound into its container, else in the directory that it is started in.
 FILES = {"docker": "/run/inferops-pd"}
-
-
-@dataclass(frozen=True)
-class RoleTemplate:
-    """One role, rendered as far as the spec goes. `argv` and `env` values still hold `${member...}`, `${port}` and `${ports...}`."""
-
-    role: str
-    argv: tuple[str, ...]
-    env: t.Mapping[str, str]
-    executable: str
-    image: str | None
-    secrets: tuple[str, ...]
-    files: tuple[t.Mapping[str, t.Any], ...]
-    mounts: tuple[t.Any, ...]
-    devices: tuple[t.Any, ...]
-    gpus: int
-    sizes: Sizes
-    bands: tuple[tuple[str, int], ...]
-    resources: t.Mapping[str, t.Any] = field(default_factory=dict)
-    # When a container's image is fetched; how a member comes to its image is no part of what it is.
-    pull: str = "missing"
-    # The KV cache beside the transfer: what the label of a member says of it, its service, and whether it needs the host's IPC namespace.
-    cache: Use | None = None
-    host_ipc: bool = False
-    # The same role without its cache, for a member whose host has no instance of the service.
-    without_cache: RoleTemplate | None = None
-    # Owned lines that the user pasted back: (as written, the derived template); the plan checks them against what it renders.
-    pasted: tuple[tuple[str, str], ...] = ()
-
-    def masked(self) -> dict[str, t.Any]:
-        """What the revision covers: everything but values that differ from host to host."""
-        masked: dict[str, t.Any] = {
-            "argv": list(self.argv),
-            "env": dict(self.env),
-            "image": self.image,
-            "secrets": list(self.secrets),
-            "files": [dict(f) for f in self.files],
-            "mounts": list(self.mounts),
-            "devices": list(self.devices),
-            "gpus": self.gpus,
-            "resources": dict(self.resources),
-        }
-        if self.cache:
-            masked["cache"] = self.cache.to_plain()
-        if self.host_ipc:
-            masked["ipc"] = "host"
-        return masked
-
-    @property
-    def service(self) -> CacheService | None:
-        """The cache service that its members connect to."""
-        return self.cache.service if self.cache and not self.cache.stands_down else None
-
-    def port_demand(self) -> int:
-        """Ports that one member takes on its host: its HTTP port and its bands."""
-        return 1 + sum(width for _name, width in self.bands)
 
 
 @dataclass(frozen=True)
@@ -169,12 +113,6 @@ def _check_dashes(role: Role, engine: Engine, findings: Findings) -> None:
                 f"Did you mean {'--' + entry!r}?",
                 [role.name],
             )
-
-
-def revision_of(masked: t.Mapping[str, t.Any]) -> str:
-    """The digest of masked role templates: 16 hex digits of SHA-256 over canonical JSON."""
-    text = json.dumps(masked, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def lease_of(group: Group, mode: Mode) -> t.Any:
@@ -262,28 +200,24 @@ def _engine_role(part: _Part, use: Use | None, findings: Findings) -> RoleTempla
     role, mode, values, sizes = part.role, part.mode, part.values, part.sizes
     gpus = _gpus(role, sizes)
     more = added(use, values, gpus)
-    derived = [_partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
+    derived = [partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
     kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings)
     kept, connector, again = connector_argument(kept, mode, role, values, more.connector, part.connectors, findings)
     pasted += again
     beside = cache_arguments(role, part.engine, kept, more, part.without_hybrid, findings)
-    head = [_partial(a, values) for a in (role.command or mode.command)]
+    head = [partial(a, values) for a in (role.command or mode.command)]
     _check_command(role.name, tuple(head), findings)
     width = (
         [] if sizes.written or (mode.connector is None and not mode.arguments) else part.engine.width_arguments(gpus)
     )
-    kept = [_partial(a, values) for a in kept]
+    kept = [partial(a, values) for a in kept]
     return RoleTemplate(
         role=role.name,
+        of=mounted(role, values),
         argv=(*head, *connector, *width, *beside, *kept, *derived),
         env=_environment(role, {**more.environment, **mode.environment_of(role.name)}, values, findings),
         executable=values["executable"],
-        image=role.image,
-        pull=role.pull,
-        secrets=role.secrets,
         files=files_of(role, mode, values, more, findings),
-        mounts=_mounts(role, values),
-        devices=role.devices,
         gpus=gpus,
         sizes=sizes,
         bands=tuple((band.name, band_width(band, sizes, gpus)) for band in mode.bands_of(role.name)),
@@ -302,54 +236,32 @@ def _router_role(
     findings: Findings,
 ) -> RoleTemplate:
     role, recipe = group.roles["router"], mode.router
-    sizes = Sizes(1, 1, 1, 0, False)
-    bands = tuple((band.name, band_width(band, sizes, 0)) for band in mode.bands_of("router"))
+    bands = tuple((band.name, band_width(band, NO_SIZES, 0)) for band in mode.bands_of("router"))
+    made = RoleTemplate(
+        role="router",
+        of=mounted(role, values),
+        argv=(),
+        env=_environment(role, recipe.environment if recipe else {}, values, findings),
+        executable=values["executable"],
+        bands=bands,
+    )
     if recipe is None or membership is None or role.command is not None:
         # The user's own router runs exactly as written; without a recipe, by the engines' command unless it has one.
         own = role.command if role.command is not None or recipe else group.engine_command
         _check_command("router", own, findings)
-        command = [_partial(a, values) for a in (*(own or ()), *argv)]
-        env = _environment(role, recipe.environment if recipe else {}, values, findings)
-        return RoleTemplate(
-            "router",
-            tuple(command),
-            env,
-            values["executable"],
-            role.image,
-            role.secrets,
-            (),
-            role.mounts,
-            role.devices,
-            0,
-            sizes,
-            bands,
-        )
+        return replace(made, argv=tuple(partial(a, values) for a in (*(own or ()), *argv)))
     if role.port is not None:
         values = {**values, "port": role.port}
-    derived = [_partial(a, values) for a in (*recipe.arguments, *membership.arguments)]
+        made = replace(made, of=mounted(role, values), env=_environment(role, recipe.environment, values, findings))
+    derived = [partial(a, values) for a in (*recipe.arguments, *membership.arguments)]
     kept, pasted = _without_derived(argv, derived, role, "the recipe connects the router with it", findings)
     kept = _without_peer_flags(kept, recipe, membership, findings)
     tunables = _tunables(kept, (*membership.tunables, *recipe.tunables))
-    return RoleTemplate(
-        role="router",
-        argv=(
-            *(_partial(a, values) for a in recipe.command),
-            *derived,
-            *tunables,
-            *(_partial(a, values) for a in kept),
-        ),
-        env=_environment(role, recipe.environment, values, findings),
-        executable=values["executable"],
-        image=role.image if "image" in role.own else recipe.image or role.image,
-        pull=role.pull,
-        secrets=role.secrets,
-        files=(),
-        mounts=_mounts(role, values),
-        devices=role.devices,
-        gpus=0,
-        sizes=sizes,
-        bands=bands,
-        resources=role.resources,
+    head = [partial(a, values) for a in recipe.command]
+    return replace(
+        made,
+        of=replace(made.of, image=role.image if "image" in role.own else recipe.image or role.image),
+        argv=(*head, *derived, *tunables, *(partial(a, values) for a in kept)),
         pasted=tuple(pasted),
     )
 
@@ -366,60 +278,18 @@ def band_width(band: Band, sizes: Sizes, gpus: int) -> int:
     }[band.width]
 
 
-def _partial(text: str, values: t.Mapping[str, t.Any]) -> str:
-    return placeholders.fill(text, values, partial=True)
-
-
-def _mounts(role: Role, values: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
-    return tuple(_partial(mount, values) if isinstance(mount, str) else mount for mount in role.mounts)
-
-
 def _environment(
     role: Role, recipe: t.Mapping[str, str], values: dict[str, t.Any], findings: Findings
 ) -> dict[str, str]:
-    """The recipe's variables under the user's; one that the user takes over is said."""
-    env = {name: _partial(value, values) for name, value in recipe.items()}
-    for name, value in role.env.items():
-        if name in env and env[name] != value:
-            findings.warning(
-                "environment-overridden",
-                f"roles.{role.name}.env.{name}: {value!r} takes the place of the recipe's {env[name]!r}.",
-                "Leave it out unless you mean it: the recipe sets it so that members find each other.",
-                [role.name],
-            )
-        env[name] = _partial(value, values)
-    for name in role.secrets:
-        env.pop(name, None)
-    return env
+    return environment(f"roles.{role.name}", role, recipe, values, findings, [role.name])
 
 
 def _without_derived(
     argv: list[str], derived: list[str], role: Role, why: str, findings: Findings
-) -> tuple[list[str], list[tuple[str, str]]]:
-    """The user's argv without lines that say what is derived anyway; a different value for a derived flag is an error."""
-    owned = {option.name: option for option in Arguments(derived).options}
-    kept: list[str] = []
-    pasted: list[tuple[str, str]] = []
-    arguments = Arguments(argv)
-    at = 0
-    for option in arguments.options:
-        kept += argv[at : option.start]
-        at = option.stop
-        mine = owned.get(option.name)
-        if mine is None:
-            kept += argv[option.start : option.stop]
-        elif same(option, mine):
-            if mine.value and "${" in mine.value:
-                pasted.append((option.text, mine.text))
-        else:
-            findings.error(
-                "owned-flag",
-                f"{role.args_place}: {option.text} is not yours to set: {why} ({mine.text}).",
-                "Remove it." + _instead(role.name, option.name),
-                [role.name],
-            )
-    kept += argv[at:]
-    return kept, pasted
+) -> tuple[list[str], Pasted]:
+    """The user's argv without what is derived: all of it is owned."""
+    told = Told(role.args_place, why, lambda flag: _instead(role.name, flag), [role.name])
+    return without_owned(argv, derived, told, findings)
 
 
 def _instead(role: str, flag: str) -> str:
@@ -454,37 +324,10 @@ def _tunables(argv: list[str], tunables: t.Iterable[t.Any]) -> list[str]:
 
 
 def _check_placeholders(roles: t.Mapping[str, RoleTemplate], findings: Findings) -> None:
-    for role in roles.values():
-        bands = [name for name, _width in role.bands]
-        mounts = tuple(mount for mount in role.mounts if isinstance(mount, str))
-        for place, texts in (("args", role.argv), ("env", tuple(role.env.values())), ("mounts", mounts)):
-            for text in texts:
-                for name in placeholders.names(text):
-                    try:
-                        # What the spec decides is filled in: a name of that kind that is left has no value in this role.
-                        plain = f"${{{name.partition(':')[0]}}}"
-                        more = placeholders.OF_CACHE if role.service else ()
-                        placeholders.check(plain, bands, f"roles.{role.role}.{place}", ("member",), more)
-                    except PdError as exc:
-                        findings.error("unknown-placeholder", str(exc), "", [role.role])
+    for name, role in roles.items():
+        bands, more = [band for band, _width in role.bands], placeholders.OF_CACHE if role.service else ()
 
+        def check(text: str, place: str, bands: t.Sequence[str] = bands, more: t.Sequence[str] = more) -> None:
+            placeholders.check(text, bands, place, ("member",), more)
 
-class CompiledRole:
-    """A role template with its texts split once, to be filled in for thousands of members."""
-
-    def __init__(self, template: RoleTemplate) -> None:
-        self.template = template
-        self.argv = [Template(a) for a in template.argv]
-        self.env = [(name, Template(value)) for name, value in template.env.items()]
-        self.mounts = [Template(m) if isinstance(m, str) else m for m in template.mounts]
-        self.files = [{k: Template(v) if isinstance(v, str) else v for k, v in f.items()} for f in template.files]
-
-    def fill_mounts(self, values: t.Mapping[str, t.Any]) -> list[t.Any]:
-        return [m.fill(values) if isinstance(m, Template) else m for m in self.mounts]
-
-    def fill(self, values: t.Mapping[str, t.Any]) -> tuple[list[str], dict[str, str], list[dict[str, t.Any]]]:
-        """(argv, env, files) of one member. Raises PdError for a placeholder that has no value on its host."""
-        argv = [a.fill(values) if a.parts else a.text for a in self.argv]
-        env = {name: v.fill(values) if v.parts else v.text for name, v in self.env}
-        files = [{k: v.fill(values) if isinstance(v, Template) else v for k, v in f.items()} for f in self.files]
-        return argv, env, files
+        check_placeholders(role, f"roles.{name}", check, findings, [name])

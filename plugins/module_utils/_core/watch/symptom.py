@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Log symptoms: which line of a log says what is wrong, and what an operator is told. The tables stand in `_probes/symptoms.py`,
-`_engines/*_symptoms.py` and `_routers/symptoms.py`.
+`_engines/symptoms.py` and `_routers/symptoms.py`.
 
 The earliest matching error line wins; within a line, the first symptom of the table. A matching warning is held back, and counts only
 when the log has no other fatal line. Lines are cut at 400 characters."""

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of fields: everything that a group of pd_groups and a service of pd_caches may write, a row each (what one says: spec/row.py).
+
+Which keys are known, how each is read, who inherits it, what is in the revision, and what docs/fields.md lists, follow from here. A new
+field is a row, and its use."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass, field
+
+from ..recipes.cache_recipe import Clients, Scope
+from . import kv_cache
+from .kv_cache import KvCache
+from .row import (
+    ENGINE_ROLES,
+    PROCESSES,
+    ROLES,
+    At,
+    apart,
+    choice,
+    command,
+    env,
+    integer,
+    items,
+    limits,
+    names_of_env,
+    needed,
+    pattern,
+    resources,
+    row,
+    shown,
+    text,
+    texts,
+)
+
+MAX_PORT = 65535
+PULL = ("missing", "always", "never")
+RUNTIMES = ("docker", "systemd", "supervisor")
+LIMITS = {"start": 1800, "stop": 30, "drain": 60}
+CACHE_LIMITS = {"start": 600, "stop": 30}
+
+
+def _url(at: At) -> str | None:
+    """`external_url` of an endpoint."""
+    endpoint, where = at.reader.mapping(at.where, at.written, at.key), f"{at.where}.{at.key}"
+    at.reader.keys(where, endpoint, ("external_url",))
+    url = at.reader.text(where, endpoint, "external_url")
+    if url is not None and not re.match(r"https?://[^/\s]+", url):
+        at.reader.bad(f"{where}.external_url", url, "a URL that begins with http:// or https://")
+    return url
+
+
+def _kv_cache(at: At) -> KvCache | None:
+    return kv_cache.read(at.where, at.written, at.reader, at.role)
+
+
+@dataclass(frozen=True)
+class Process:
+    """What is written of a process, whatever it is: a member of a group, or an instance of a cache service."""
+
+    name: str
+    version: str | None = row(
+        text, *PROCESSES, "cache elsewhere", default=None, inherited_by=ENGINE_ROLES, idle_at=("router",)
+    )
+    image: str | None = row(text, *PROCESSES, default=None, inherited_by=ROLES, revision="always")
+    pull: str = row(choice(*PULL), *PROCESSES, default="missing", inherited_by=ROLES)
+    executable: str | None = row(
+        text, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
+    )
+    command: tuple[str, ...] | None = row(
+        command, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
+    )
+    args: tuple[str, ...] = row(
+        texts, *PROCESSES, default=(), inherited_by=ENGINE_ROLES, adds="extra_args", revision="rendered"
+    )
+    env: t.Mapping[str, str] = row(
+        env, *PROCESSES, default={}, inherited_by=ROLES, adds="extra_env", revision="rendered"
+    )
+    # Names alone: values are in nothing that is kept or shown.
+    secrets: tuple[str, ...] = row(names_of_env, *PROCESSES, default=(), inherited_by=ROLES, revision="always")
+    mounts: tuple[t.Any, ...] = row(items, *PROCESSES, default=(), inherited_by=ENGINE_ROLES, revision="always")
+    devices: tuple[t.Any, ...] = row(items, *PROCESSES, default=(), inherited_by=ENGINE_ROLES, revision="always")
+    resources: t.Mapping[str, t.Any] = row(resources, "router", "cache", default={}, revision="always")
+
+
+@dataclass(frozen=True)
+class Role(Process):
+    """One role with every inherited value filled in. `args` are entries as written; `own` names the keys that the role wrote itself."""
+
+    hosts: str = row(pattern, *ROLES, default="", told="required")
+    replicas: int = row(integer(1), *ROLES, default=1)
+    gpus: int | None = row(integer(0), *ENGINE_ROLES, default=None, revision="rendered", told="what the sizes need")
+    backend: str | None = row(
+        text,
+        "engine",
+        *ROLES,
+        default=None,
+        inherited_by=ENGINE_ROLES,
+        revision="rendered",
+        told="the mode's",
+        idle_at=("router",),
+    )
+    kv_cache: KvCache | None = row(_kv_cache, *ENGINE_ROLES, default=None, revision="rendered", told="the group's")
+    port: int | None = row(integer(1, MAX_PORT), "router", default=None, revision="rendered", told="a free one")
+    membership: str | None = row(
+        choice("dynamic", "restart", "manual"), "router", default=None, revision="rendered", told="the mode's"
+    )
+    own: frozenset[str] = frozenset()
+
+    @property
+    def args_place(self) -> str:
+        """Where its args are written: at the role, or at the engine that it inherits them from."""
+        return (
+            f"roles.{self.name}.args" if self.name == "router" or self.own & {"args", "extra_args"} else "engine.args"
+        )
+
+    def to_plain(self) -> dict[str, t.Any]:
+        """The role as the user would write it with nothing inherited; of secrets the names alone."""
+        plain = shown(self, "router" if self.name == "router" else "prefill")
+        if self.kv_cache is None:
+            plain.pop("kv_cache", None)
+        return plain
+
+
+@dataclass(frozen=True)
+class Group:
+    """A spec, whole. `roles` has prefill, decode and router, always."""
+
+    name: str
+    mode: str = row(
+        needed("which recipe to use: engine, connector and router (list them with mode_info)"),
+        "group",
+        default="",
+        revision="rendered",
+        told="required",
+    )
+    model: str = row(
+        needed("the model's path on the hosts, the same for prefill and decode"),
+        "group",
+        default="",
+        revision="rendered",
+        told="required",
+    )
+    served_model_name: str = row(text, "group", default="", revision="rendered", told="the group's name")
+    runtime: str = row(choice(*RUNTIMES), "group", default="docker", revision="rendered")
+    engine: None = row(apart, "group", default=None, told="nothing")
+    roles: t.Mapping[str, Role] = row(apart, "group", default={}, revision="rendered", told="required")
+    kv_cache: KvCache | None = row(_kv_cache, "group", default=None, revision="rendered", told="none")
+    kv_load_failure_policy: str = row(choice("fail", "recompute"), "group", default="fail", revision="rendered")
+    kv_lease: int | None = row(integer(1), "group", default=None, revision="rendered", told="the mode's")
+    readiness: str = row(choice("any_per_role", "all"), "group", default="any_per_role")
+    external_url: str | None = row(_url, "group", key="endpoint", default=None, told="the router's address")
+    vendor: str | None = row(text, "group", default=None, told="the hosts'")
+    limits: t.Mapping[str, int] = row(limits(**LIMITS), "group", default=LIMITS)
+    notes: None = row(apart, "group", default=None, told="none")
+    # What `engine` says, for a router that has no recipe of its own and runs the engines' command (mode custom).
+    engine_command: tuple[str, ...] | None = None
+    engine_executable: str | None = None
+    # What is written as the runtime could not be read, which has been said: `runtime` is the default, and nothing follows from it.
+    runtime_unread: bool = False
+
+    @property
+    def engine_roles(self) -> list[Role]:
+        return [self.roles[name] for name in ENGINE_ROLES]
+
+    def to_plain(self) -> dict[str, t.Any]:
+        """The spec without secrets' values: what results, records and diffs may show."""
+        roles = {name: role.to_plain() for name, role in self.roles.items()}
+        return {**shown(self, "group"), "roles": roles, "endpoint": {"external_url": self.external_url}}
+
+
+@dataclass(frozen=True)
+class CacheService(Process):
+    """One entry of `pd_caches`, with its kind's defaults filled in. `options` has every option of the kind that has a value, those for its
+    clients included; of secrets there are only the names."""
+
+    provider: str = row(
+        needed("which kind of service it is"),
+        "cache",
+        "cache elsewhere",
+        default="",
+        revision="rendered",
+        told="required",
+    )
+    hosts: str = row(pattern, "cache", default="", told="this or address")
+    address: str | None = row(text, "cache", "cache elsewhere", default=None, told="this or hosts")
+    runtime: str = row(choice(*RUNTIMES), "cache", default="docker", revision="rendered")
+    port: int | None = row(integer(1, MAX_PORT), "cache", default=None, revision="always", told="a free one")
+    bind: str = row(text, "cache", default="address", revision="rendered", told="the kind's")
+    # Read by what the kind says of each (spec/cache_service.py).
+    options: t.Mapping[str, t.Any] = row(
+        apart, "cache", "cache elsewhere", default={}, revision="rendered", told="the kind's"
+    )
+    limits: t.Mapping[str, int] = row(limits(**CACHE_LIMITS), "cache", default=CACHE_LIMITS)
+    notes: None = row(apart, "cache", "cache elsewhere", default=None, told="none")
+    scope: Scope = "group"
+    clients: Clients = "reconnect"
+    # The variables that its kind sets, with what `env` has in their place, without those that `secrets` sets.
+    environment: t.Mapping[str, str] = field(default_factory=dict)
+    # Where it is run by somebody else: the two halves of `address`.
+    given_host: str = ""
+    given_port: int = 0
+
+    def to_plain(self) -> dict[str, t.Any]:
+        """The service as results and records may show it: no secret's value."""
+        return {
+            "provider": self.provider,
+            "hosts": self.hosts,
+            "address": self.address,
+            "scope": self.scope,
+            "clients": self.clients,
+            "runtime": self.runtime,
+            "options": dict(self.options),
+        }
+
+
+# Everything that has rows, by what a reader of the docs calls it.
+TABLES: dict[str, type] = {
+    "a group": Group,
+    "what runs: roles, and cache services": Process,
+    "roles alone": Role,
+    "cache services alone": CacheService,
+    "`kv_cache`": KvCache,
+}
