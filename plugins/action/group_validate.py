@@ -11,8 +11,8 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text
-from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.rules.validate import Verdict
+from ..module_utils._core.runtimes.table import traits_of
 from ..module_utils._core.spec.known import Known
 from ..module_utils._core.spec.variables import misspelt
 from ..plugin_utils import _caches
@@ -160,7 +160,9 @@ def observe(verdict: Verdict) -> dict[str, t.Any]:
     return {
         "models": [group.model],
         "executables": sorted({role.executable for role in template.roles.values() if role.executable}),
-        "images": sorted({r.image for r in template.roles.values() if r.image}) if group.runtime in CONTAINERS else [],
+        "images": sorted({r.image for r in template.roles.values() if r.image})
+        if traits_of(group.runtime).images
+        else [],
         "runtimes": [group.runtime],
         "interface_plane": template.mode.interface_plane,
     }

@@ -20,6 +20,7 @@ COLLECTION = "ansible_collections.inferops.pd.plugins."
 FLOORS: tuple[dict[str, str], ...] = (
     {"base": "what everything is written with: errors, findings, readers of values"},
     {
+        "runtimes": "what runs members: the traits and the options of each runtime, as data",
         "model": "a model's config.json, and what its KV cache takes",
         "facts": "what hosts say: labels, records, tombstones, observed hosts",
         "watch": "when a member is ready, what its log says",

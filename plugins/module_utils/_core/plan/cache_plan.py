@@ -13,11 +13,12 @@ import typing as t
 from ..base.errors import PdError
 from ..base.finding import Findings
 from ..facts.observed import Member
+from ..runtimes.table import traits_of
 from ..spec.cache_service import ROLE
 from . import diff
 from .cache_member import build
 from .cache_value import Action, Choice, Request, assemble, removal
-from .member import CONTAINERS, member_id, seat_of
+from .member import member_id, seat_of
 from .placement import Placer, Room, Seat, reserved_on
 from .preconditions import check_ephemeral, check_runtime_of
 from .situation import Situation
@@ -267,7 +268,11 @@ def _check_hosts(request: Request, names: t.Collection[str], findings: Findings)
         check_runtime_of(service.runtime, host, findings)
         check_ephemeral(host, findings)
         executable = service.executable if service.command is None else None
-        if service.runtime not in CONTAINERS and executable and not host.executable(executable).get("exists"):
+        if (
+            traits_of(service.runtime).program == "host"
+            and executable
+            and not host.executable(executable).get("exists")
+        ):
             findings.error(
                 "executable-missing",
                 f"pd_caches.{service.name}.executable: {executable} is not there, or not executable, on {name}.",

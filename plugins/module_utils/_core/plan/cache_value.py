@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ..facts import record
 from ..facts.observed import Host, Member
 from ..recipes.cache_recipe import CacheRecipe
+from ..runtimes.table import UNNOTED
 from ..spec.cache_service import ROLE, CacheService
 from ..template.cache_template import CacheTemplate
 from . import diff
@@ -199,7 +200,7 @@ def removal(
         steps.append(step("endpoint", "remove", "the record on every host of the service"))
     noted = situation.record
     plan = _frame(name, "remove", run, situation, steps)
-    runtime = noted.get("runtime") or next((m.label.get("runtime") for m in every), "supervisor")
+    runtime = noted.get("runtime") or next((m.label.get("runtime") for m in every), UNNOTED)
     plan |= {
         "mode": noted.get("mode"),
         "runtime": runtime,

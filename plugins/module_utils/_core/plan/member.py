@@ -11,6 +11,7 @@ from ..facts.label import SCHEMA
 from ..facts.observed import Host
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
+from ..runtimes.table import traits_of
 from ..spec.cache_service import client_values
 from ..spec.spec import Group
 from ..template.template import CompiledRole, GroupTemplate, RoleTemplate
@@ -18,7 +19,6 @@ from .cache_instances import Instance
 from .formations import Formation
 from .placement import Seat
 
-CONTAINERS = ("docker",)
 VISIBLE_DEVICES = {
     "nvidia": "CUDA_VISIBLE_DEVICES",
     "amd": "HIP_VISIBLE_DEVICES",
@@ -84,7 +84,7 @@ def build(
     name = member_id(group.name, role.role, index)
     values = {**shared, **values_of(name, index, host, seat)}
     argv, env, files = compiled.fill(values)
-    if seat.gpus and group.runtime not in CONTAINERS:
+    if seat.gpus and traits_of(group.runtime).gpus == "variable":
         env = {**_gpu_mask(host, seat), **env}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
@@ -144,7 +144,7 @@ def _part(
         "mounts": filled["mounts"],
         "devices": list(role.devices),
         "limits": dict(role.resources),
-        **({"ipc": "host"} if role.host_ipc and group.runtime in CONTAINERS else {}),
+        **({"ipc": "host"} if role.host_ipc and traits_of(group.runtime).containers else {}),
         "labels": labels,
     }
 
@@ -152,7 +152,7 @@ def _part(
 def _source(group: Group, role: str, executable: str, image: str | None) -> dict[str, t.Any]:
     """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
     given = {"model": group.model if role != "router" else None, "executable": executable, "image": image}
-    if group.runtime in CONTAINERS:
+    if traits_of(group.runtime).program == "image":
         given["executable"] = None
     return {key: value for key, value in given.items() if value}
 

@@ -17,7 +17,8 @@ from ..base.finding import Findings
 from ..base.reader import NAME, Reader
 from ..base.sizes import UNITS, parse_size
 from ..recipes.cache_recipe import BINDS, CacheRecipe, Clients, Option, Scope
-from .spec import MAX_PORT, PULL, RUNTIMES
+from ..runtimes import table
+from .spec import MAX_PORT, PULL
 
 ROLE = "cache"
 KEYS = (
@@ -60,7 +61,7 @@ class CacheService:
     scope: Scope = "group"
     clients: Clients = "reconnect"
     options: t.Mapping[str, t.Any] = field(default_factory=dict)
-    runtime: str = "docker"
+    runtime: str = table.DEFAULT
     version: str | None = None
     image: str | None = None
     pull: str = "missing"
@@ -201,13 +202,14 @@ def _deployed(
 ) -> CacheService:
     limits = reader.mapping(where, entry, "limits")
     reader.keys(f"{where}.limits", limits, LIMITS)
-    runtime = reader.choice(where, entry, "runtime", RUNTIMES, "docker")
+    runtime = reader.choice(where, entry, "runtime", table.NAMES, table.DEFAULT)
+    traits = table.traits_of(runtime)
     image = reader.text(where, entry, "image")
-    if entry.get("runtime") in (None, "docker") and not image:
+    if entry.get("runtime") in (None, runtime) and traits.images and not image:
         reader.findings.error(
             "image-missing",
-            f"{where}.image: runtime docker needs an image that holds {recipe.executable or 'the service'}.",
-            "Name one, or choose runtime systemd or supervisor.",
+            f"{where}.image: runtime {runtime} needs an image that holds {recipe.executable or 'the service'}.",
+            f"Name one, or choose runtime {' or '.join(table.without_images())}.",
         )
     bind = reader.text(where, entry, "bind") or recipe.bind
     _check_bind(f"{where}.bind", bind, reader)
@@ -221,7 +223,7 @@ def _deployed(
         options=options,
         runtime=runtime,
         version=reader.text(where, entry, "version"),
-        image=image if runtime == "docker" else None,
+        image=image if traits.images else None,
         pull=reader.choice(where, entry, "pull", PULL, "missing"),
         executable=reader.text(where, entry, "executable") or recipe.executable,
         command=reader.command(where, entry),

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.reader import NAME, Reader, kind
+from ..runtimes import table
 from . import kv_cache
 from .kv_cache import KvCache
 
 ENGINE_ROLES = ("prefill", "decode")
 ROLES = (*ENGINE_ROLES, "router")
 PULL = ("missing", "always", "never")
-RUNTIMES = ("docker", "systemd", "supervisor")
 # What a role inherits from `engine`; the router only what stands in ROUTER_INHERITS.
 INHERITED = (
     "backend",
@@ -187,8 +187,8 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         mode=mode or "",
         model=model or "",
         served_model_name=reader.text(where, spec, "served_model_name") or name,
-        runtime=reader.choice(where, spec, "runtime", RUNTIMES, "docker"),
-        runtime_unread=spec.get("runtime") is not None and spec["runtime"] not in RUNTIMES,
+        runtime=reader.choice(where, spec, "runtime", table.NAMES, table.DEFAULT),
+        runtime_unread=spec.get("runtime") is not None and spec["runtime"] not in table.NAMES,
         roles=roles,
         kv_cache=kv_cache.read(where, spec, reader),
         kv_load_failure_policy=reader.choice(where, spec, "kv_load_failure_policy", ("fail", "recompute"), "fail"),

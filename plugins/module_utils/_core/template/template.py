@@ -19,6 +19,7 @@ from ..base.finding import Findings
 from ..base.placeholders import Template
 from ..recipes.engine import Engine, Sizes
 from ..recipes.mode import Band, Membership, Mode, RouterRecipe
+from ..runtimes.table import traits_of
 from ..spec.cache_service import CacheService
 from ..spec.known import NOTHING, Known
 from ..spec.spec import ENGINE_ROLES, ROLES, Group, Role
@@ -27,9 +28,6 @@ from .connector_argument import connector_argument
 from .kv_cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .kv_cache_use import Use, added, block
 from .pasted import same
-
-# Where a member finds its own files: bound into its container, else in the directory that it is started in.
-FILES = {"docker": "/run/inferops-pd"}
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ def _role_values(
         or "",
         "kv_load_failure_policy": group.kv_load_failure_policy,
         "kv_lease": lease_of(group, mode),
-        "files": FILES.get(group.runtime, "."),
+        "files": traits_of(group.runtime).files,
     }
     for peer, size in sizes.items():
         for key, number in (("tensor", size.tensor), ("data", size.data), ("pipeline", size.pipeline)):
