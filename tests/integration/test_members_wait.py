@@ -22,7 +22,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.observe import R
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import observe
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Request, doomed, wait
 from ansible_collections.inferops.pd.plugins.module_utils._probes.watch import Watch, Watched
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runtime
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import driver
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 pytestmark = pytest.mark.integration
@@ -35,7 +35,7 @@ class Group:
 
     def __init__(self, root: Path) -> None:
         self.state = State(str(root / "state"))
-        self.runtime = runtime("supervisor", self.state)
+        self.runtime = driver("supervisor", self.state)
         self.http, self.side = support.free_ports(2)
         self.memory: dict[str, t.Any] = {}
 

@@ -26,8 +26,8 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.members import O
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, processes
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
+    driver,
     guard,
-    runtime,
     supervisor_conf,
     supervisor_daemon,
 )
@@ -49,7 +49,7 @@ class Host:
     def again(self) -> None:
         """A new look, as each module call takes one."""
         self.state = State(self.state.root)
-        self.runtime = runtime("supervisor", self.state)
+        self.runtime = driver("supervisor", self.state)
 
     def label(self, index):
         known = {"group": "g", "member": f"g-prefill-{index}", "role": "prefill", "index": index}
@@ -452,9 +452,9 @@ def test_a_state_directory_that_was_lost(host):
     }  # fmt: skip
     assert (live["state"], live["unlabelled"], "its label is gone" in live["why"]) == ("running", True, True)
     assert "formation" not in found["g-prefill-1"]["label"]
-    assert runtime("systemd", host.state).members() == []
+    assert driver("systemd", host.state).members() == []
     with pytest.raises(HostError, match=rf"pid {daemon}.* cannot be asked.*still runs g-prefill-0, g-prefill-1"):
-        host.runtime.create(one(support.free_ports(3)[2], index=2), host.label(2), {})
+        host.runtime.create_one(one(support.free_ports(3)[2], index=2), host.label(2), {})
     assert host.daemons() == [daemon]
     host.runtime.sweep()
     assert host.daemons() == [daemon]
@@ -559,7 +559,7 @@ def test_a_supervisord_that_hangs_is_told(host, port):
 
 
 def test_without_supervisord(host, port, tmp_path):
-    host.runtime = runtime("supervisor", host.state, str(tmp_path / "nothing"))
+    host.runtime = driver("supervisor", host.state, {"supervisor": {"supervisord": str(tmp_path / "nothing")}})
     told = host.runtime.available()
     assert (told["available"], "pd_supervisord" in told["why"], bool(told["hint"])) == (False, True, True)
     result = host.do(support.slice_of("g", [one(port)]), "start")

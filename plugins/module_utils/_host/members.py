@@ -20,7 +20,7 @@ from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
 from .._probes import ports
 from .._runtimes.errors import HostError
-from .._runtimes.protocol import Live, Prepares, Runtime
+from .._runtimes.protocol import Driver, Live, Prepares, Wanted
 from .._runtimes.store import Store
 from . import lock
 from .drain import drain
@@ -58,15 +58,15 @@ class World:
 
 
 class Work:
-    """One phase on this host. `runtime` makes members; `others` are those that members of the group run under since before its spec named
+    """One phase on this host. `driver` makes members; `others` are those that members of the group run under since before its spec named
     another one: what they run must be seen, and be stopped, all the same."""
 
     def __init__(
-        self, order: Order, store: Store, runtime: Runtime, others: t.Sequence[Runtime] = (), world: World | None = None
+        self, order: Order, store: Store, driver: Driver, others: t.Sequence[Driver] = (), world: World | None = None
     ) -> None:
-        self.order, self.store, self.runtime = order, store, runtime
+        self.order, self.store, self.driver = order, store, driver
         self.world = world or World()
-        self.runtimes = {one.name: one for one in (*others, runtime)}
+        self.drivers = {one.name: one for one in (*others, driver)}
         self.plan = order.plan
         self.group: str = self.plan["group"]
         self.formation: str | None = self.plan.get("formation")
@@ -84,11 +84,11 @@ class Work:
         self.record_changed = False
 
     def _mine(self) -> dict[str, Live]:
-        every = (live for one in self.runtimes.values() for live in one.members())
+        every = (live for one in self.drivers.values() for live in one.members())
         return {live["label"]["member"]: live for live in every if live["label"]["group"] == self.group}
 
     def _sweep(self) -> None:
-        for one in self.runtimes.values():
+        for one in self.drivers.values():
             one.sweep()
 
     def run(self) -> dict[str, t.Any]:
@@ -134,10 +134,10 @@ class Work:
 
     def _prepare(self) -> None:
         """What takes long, or may not work at all, before anything stops: a run that ends here has changed nothing that serves."""
-        if not self.order.check and isinstance(self.runtime, Prepares):
+        if not self.order.check and isinstance(self.driver, Prepares):
             wanted = [m for m in self.plan["members"] if m["id"] in self.part["create"]]
-            self.warnings += self.runtime.prepare(wanted)
-            self.images = self.runtime.images(
+            self.warnings += self.driver.prepare(wanted)
+            self.images = self.driver.images(
                 sorted({m["parts"][0]["image"] for m in wanted if m["parts"][0].get("image")})
             )
 
@@ -405,7 +405,7 @@ class Work:
                     self.drained[name] = left
             with self.store.lock():
                 lock.check(self.store, self.group, self.order.holder)
-            its = self.runtimes.get(str(live["label"].get("runtime")), self.runtime)
+            its = self.drivers.get(str(live["label"].get("runtime")), self.driver)
             its.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
         except PdError as exc:
             return str(exc)
@@ -422,16 +422,19 @@ class Work:
             self.created += [m["id"] for m in todo]
             return
         with self.store.lock():
-            for member in todo:
-                try:
-                    lock.check(self.store, self.group, self.order.holder)
-                    self._check_room(member)
-                    self.warnings += self.runtime.create(
-                        member, self._label(member), self.order.secrets.get(member["id"], {})
-                    )
-                    self.created.append(member["id"])
-                except PdError as exc:
-                    self.failed[member["id"]] = str(exc)
+            batch = [Wanted(member, self.order.secrets.get(member["id"], {})) for member in todo]
+            for done in self.driver.create(batch, self._admit):
+                if done.error is not None:
+                    self.failed[done.member] = done.error
+                else:
+                    self.created.append(done.member)
+                    self.warnings += done.warnings
+
+    def _admit(self, member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """The label of a member that may be created now; PdError for one that may not."""
+        lock.check(self.store, self.group, self.order.holder)
+        self._check_room(member)
+        return self._label(member)
 
     def _adopt(self) -> None:
         """Members that an earlier version started get the formation in their label. What they run is not touched."""
@@ -462,7 +465,7 @@ class Work:
         part, probe = member["parts"][0], member.get("probe") or {}
         return {
             **part["labels"],
-            "runtime": self.runtime.name,
+            "runtime": self.driver.name,
             "identity": dict(member.get("identity") or {}),
             "argv_digest": argv_digest(part),
             "secrets": list(part.get("secrets") or ()),
