@@ -24,6 +24,8 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value impor
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work, World
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.batch import one_by_one
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol import Created, Wanted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 
 Facts = dict[str, t.Any]
@@ -132,7 +134,10 @@ class FactsRuntime:
         mine = [m for m in self.store.facts["members"] if (m["label"].get("runtime") or self.name) == self.name]
         return [{"why": "", "restarts": 0, "pid": None, "since": None, **copied(m)} for m in mine]
 
-    def create(self, member: t.Any, label: dict[str, t.Any], secrets: t.Any) -> list[str]:
+    def create(self, batch: t.Sequence[Wanted], admit: t.Any) -> list[Created]:
+        return one_by_one(batch, admit, self.create_one)
+
+    def create_one(self, member: t.Any, label: dict[str, t.Any], secrets: t.Any) -> list[str]:
         self.store.write_label(label)
         self.store.before_write()
         found = self.store.entry(label["group"], label["member"])

@@ -24,8 +24,7 @@ class ActionModule(PdAction):
         "hold": {"type": "bool", "default": True},
         "slice": {"type": "int", "default": SLICE},
         "state_dir": {"type": "path"},
-        "supervisord": {"type": "path"},
-        "docker_host": {"type": "str"},
+        "runtime_options": {"type": "dict"},
         "strict": {"type": "bool", "default": False},
     }
 

@@ -22,10 +22,10 @@ author:
 extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.action_plugin
   - inferops.pd.attributes.facts_module
   - inferops.pd.attributes.platform
   - inferops.pd.runtime
-  - inferops.pd.runtime.scope
 options:
   ports:
     description: The range that members get their ports from, the host variable C(pd_port_range).
@@ -64,12 +64,12 @@ options:
     elements: str
     default: []
   runtimes:
-    description: The runtimes to look at.
+    description: The runtimes to look at. Left out, all of them.
     type: list
     elements: str
-    default: [supervisor, docker, systemd]
   images:
-    description: Container images to look for, for runtime docker. Of one that is not there, its registry is asked whether it would give it.
+    description: >-
+      Images to look for, where a runtime has any. Of one that is not there, its registry is asked whether it would give it.
     type: list
     elements: str
     default: []
@@ -262,6 +262,7 @@ ansible_facts:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.runtimes.table import NAMES
 from ..module_utils._host.observe import Request, observe
 from ..module_utils._runtimes.state import State
 
@@ -276,11 +277,9 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "gpus": {"type": "list", "elements": "raw"},
         "models": {"type": "list", "elements": "str", "default": []},
         "executables": {"type": "list", "elements": "str", "default": []},
-        "runtimes": {"type": "list", "elements": "str", "default": ["supervisor", "docker", "systemd"]},
-        "supervisord": {"type": "path"},
-        "docker_host": {"type": "str"},
+        "runtimes": {"type": "list", "elements": "str"},
+        "runtime_options": {"type": "dict"},
         "images": {"type": "list", "elements": "str", "default": []},
-        "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
         "state_dir": {"type": "path"},
         "groups": {"type": "list", "elements": "str"},
     }
@@ -289,6 +288,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     options = {key: value for key, value in module.params.items() if key != "state_dir"}
+    options["runtimes"] = NAMES if options["runtimes"] is None else options["runtimes"]
     request = Request(**options, state_given=module.params["state_dir"] is not None)
     try:
         host = observe(request, State(module.params["state_dir"]))

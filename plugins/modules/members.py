@@ -24,7 +24,6 @@ extends_documentation_fragment:
   - inferops.pd.attributes.action_plugin
   - inferops.pd.attributes.platform
   - inferops.pd.runtime
-  - inferops.pd.runtime.scope
 attributes:
   check_mode:
     support: full
@@ -39,7 +38,7 @@ options:
     required: true
   phase:
     description:
-      - V(prepare) gets the images of the members that are to be created, for runtime docker, before anything stops.
+      - V(prepare) gets the images of the members that are to be created, for a runtime that needs any, before anything stops.
       - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one. A plan that rests on
         what is no more is refused here.
       - V(unlock) gives the lock back, where another host has refused it.
@@ -183,9 +182,10 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.runtimes.table import NAMES, UNNOTED
 from ..module_utils._core.work.share import Share
 from ..module_utils._host.members import PHASES, Order, Work
-from ..module_utils._runtimes import NAMES, runtime, used
+from ..module_utils._runtimes import driver, used
 from ..module_utils._runtimes.state import State
 
 
@@ -209,9 +209,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "waited": {"type": "str"},
         "router": {"type": "list", "elements": "dict", "default": []},
         "peers": {"type": "dict"},
-        "supervisord": {"type": "path"},
-        "docker_host": {"type": "str"},
-        "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
+        "runtime_options": {"type": "dict"},
         "state_dir": {"type": "path"},
     }
 
@@ -237,8 +235,8 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     from ..module_utils._host.service import bring_into_service
 
     given = module.params
-    how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", "supervisor")}
-    how |= {name: given[name] for name in ("supervisord", "docker_host")}
+    how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", UNNOTED)}
+    how["runtime_options"] = given["runtime_options"]
     return bring_into_service(given["router"], given["peers"], how, state, module.check_mode, given["holder"])
 
 
@@ -248,11 +246,11 @@ def main() -> None:
     try:
         share = Share.from_plain(module.params["plan"])
         state = State(module.params["state_dir"])
-        how = [module.params[option] for option in ("supervisord", "docker_host", "scope")]
-        chosen = runtime(share.runtime or "supervisor", state, *how)
+        how = module.params["runtime_options"]
+        chosen = driver(share.runtime or UNNOTED, state, how)
         there = {*used(state, share.group), *(name for here in share.hosts.values() for name in here.runtimes)}
         others = sorted((there & set(NAMES)) - {chosen.name})
-        work = Work(order_of(module, share), state, chosen, [runtime(name, state, *how) for name in others])
+        work = Work(order_of(module, share), state, chosen, [driver(name, state, how) for name in others])
         result = work.run()
         if phase == "router" and not result["failed_members"]:
             result |= serve(module, state)

@@ -183,8 +183,7 @@ def request_of(module: AnsibleModule) -> Request:
         seconds=given["slice"],
         memory=given["memory"],
         holder=given["holder"] if given["hold"] else None,
-        supervisord=given["supervisord"],
-        docker_host=given["docker_host"],
+        runtime_options=given["runtime_options"],
     )
 
 
@@ -199,8 +198,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "strict": {"type": "bool", "default": False},
         "slice": {"type": "int", "default": 10},
         "state_dir": {"type": "path"},
-        "supervisord": {"type": "path"},
-        "docker_host": {"type": "str"},
+        "runtime_options": {"type": "dict"},
         "members": {"type": "list", "elements": "dict"},
         "group": {"type": "str"},
         "runtime": {"type": "str"},

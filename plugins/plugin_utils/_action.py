@@ -26,6 +26,7 @@ from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import newest
 from ..module_utils._core.plan.situation import Reach, Run
 from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
+from ..module_utils._core.runtimes.options import of_variables
 from ..module_utils._core.spec.cache_service import services_named, users_by_service
 from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.spec import parse
@@ -34,8 +35,6 @@ from ..module_utils._engines import registry
 from ._caches import services_of
 from ._modes import load_modes
 from ._plain import names_list, to_plain
-
-RUNTIME_OPTIONS = ("state_dir", "supervisord", "docker_host", "scope")
 
 
 @dataclass
@@ -103,12 +102,13 @@ class PdAction(ActionBase):
         return to_plain(self._templar.template(self.task_vars[name]))
 
     def runtime_options(self) -> dict[str, t.Any]:
-        """How this host runs members, for the host's own modules: each option of the task, else the host variable pd_OPTION."""
-        options = {}
-        for name in RUNTIME_OPTIONS:
-            given = self.args.get(name)
-            options[name] = given if given is not None else self.variable(f"pd_{name}")
-        return {name: value for name, value in options.items() if value not in (None, "")}
+        """How this host runs members, as arguments of the host's own modules: what the task says, else the host variables."""
+        kept = self.args.get("state_dir")
+        options = {
+            "state_dir": kept if kept is not None else self.variable("pd_state_dir"),
+            "runtime_options": of_variables(self.variable, to_plain(self.args.get("runtime_options"))),
+        }
+        return {name: value for name, value in options.items() if value not in (None, "", {})}
 
     def groups(self) -> dict[str, t.Any]:
         """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
-from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
+from ..module_utils._core.runtimes.table import traits_of
 from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
 from ..module_utils._core.spec.workload import CACHE, Kind
 from ._modes import BUILT_IN, check_name, check_schema, read_yaml
@@ -88,6 +88,6 @@ def observe(service: CacheService) -> dict[str, t.Any]:
     """What module host_facts is to look at on the service's hosts: the arguments of that module."""
     return {
         "executables": [service.executable] if service.executable and service.command is None else [],
-        "images": [service.image] if service.runtime in CONTAINERS and service.image else [],
+        "images": [service.image] if traits_of(service.runtime).images and service.image else [],
         "runtimes": [service.runtime],
     }

@@ -13,7 +13,6 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host
 from ..module_utils._core.plan import plan as core_plan
-from ..module_utils._core.plan.member import CONTAINERS
 from ..module_utils._core.plan.situation import (
     EVERYWHERE,
     Action,
@@ -27,6 +26,7 @@ from ..module_utils._core.plan.situation import (
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report import users
 from ..module_utils._core.report.status import Subject
+from ..module_utils._core.runtimes.table import traits_of
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
 from ..module_utils._core.spec.known import NOTHING, Known
@@ -177,7 +177,7 @@ class Groups(Workloads):
         group, template = judged.spec, judged.template
         if not isinstance(group, Group) or not isinstance(template, GroupTemplate):
             return {}
-        images = {r.image for r in template.roles.values() if r.image} if group.runtime in CONTAINERS else set()
+        images = {r.image for r in template.roles.values() if r.image} if traits_of(group.runtime).images else set()
         return {
             "models": [group.model],
             "executables": sorted({role.executable for role in template.roles.values() if role.executable}),

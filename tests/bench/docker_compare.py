@@ -84,7 +84,8 @@ def play(folder: Path, tasks: list[dict[str, t.Any]], environment: dict[str, str
 def our_task(members: list[dict[str, t.Any]], state: Path, url: str, create: bool) -> dict[str, t.Any]:
     """What the role does with a plan. Of members that run, a plan says to create none."""
     plan = {**slice_of("bench", members, create=None if create else []), "runtime": "docker"}
-    arguments = {"plan": plan, "phase": "start", "state_dir": str(state), "docker_host": url}
+    arguments = {"plan": plan, "phase": "start", "state_dir": str(state)}
+    arguments["runtime_options"] = {"docker": {"host": url}}
     return {"name": "Start the members", "inferops.pd.members": arguments}
 
 

@@ -16,12 +16,13 @@ import pytest
 from docker_engine import BARE, IMAGE, Engine, NoEngineError, fixture_engine, registry
 from integration import support_runtime as support
 
-from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, containers, hidden
+from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
+from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, hidden
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
 from ansible_collections.inferops.pd.plugins.module_utils._probes import model as probed
 from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import guard, runtime
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_elsewhere, driver, guard
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
@@ -41,10 +42,10 @@ class Host:
 
     def again(self) -> None:
         """A new connection, as each module call makes one."""
-        self.runtime: t.Any = runtime("docker", self.state, None, self.engine.url)
+        self.runtime: t.Any = driver("docker", self.state, {"docker": {"host": self.engine.url}})
 
     def do(self, plan: dict[str, t.Any], phase: str, **order: t.Any) -> dict[str, t.Any]:
-        return Work(Order(plan, phase, ME, **order), self.state, self.runtime).run()
+        return Work(Order(Share.from_plain(plan), phase, ME, **order), self.state, self.runtime).run()
 
     def start(self, *members: dict[str, t.Any], **order: t.Any) -> dict[str, t.Any]:
         result = self.do(support.slice_of("g", members), "start", **order)
@@ -78,7 +79,7 @@ class Host:
         ids = {m["id"] for m in members}
 
         def are() -> bool:
-            facts = observe(Request(docker_host=self.engine.url), self.state)
+            facts = observe(Request(runtime_options={"docker": {"host": self.engine.url}}), self.state)
             return {m["label"]["member"] for m in facts["members"] if m["ready"]} >= ids
 
         support.wait_for(are, 15, f"{ids} ready")
@@ -195,7 +196,9 @@ def test_secrets_are_in_the_environment_and_not_in_inspect(host: Host, port: int
     assert "zwei" not in json.dumps(host.engine.inspect("g-prefill-0"))
     path = Path(host.state.member_dir("g", "g-prefill-0"), "env")
     assert path.stat().st_mode & 0o777 == 0o600
-    assert "zwei" not in json.dumps(observe(Request(docker_host=host.engine.url), host.state)["members"])
+    assert "zwei" not in json.dumps(
+        observe(Request(runtime_options={"docker": {"host": host.engine.url}}), host.state)["members"]
+    )
 
 
 def test_secrets_are_masked_in_logs(host: Host, port: int) -> None:
@@ -373,7 +376,7 @@ def test_a_member_of_another_user_in_its_container_is_a_member(host: Host, port:
     assert processes.marked(host.state.root) == {}
     within = host.engine.inspect("g-prefill-0")["Id"]
     assert pid in [p.pid for p in processes.marked(host.state.root, within=within)["g-prefill-0"]]
-    assert runtime("supervisor", host.state).members() == []
+    assert driver("supervisor", host.state).members() == []
     host.stop(member)
     assert support.marked(host.state.root) == []
 
@@ -468,7 +471,9 @@ def test_another_state_directory_is_another_fleet(host: Host, port: int, tmp_pat
 
 
 def test_images_that_are_not_there(host: Host, port: int) -> None:
-    facts = observe(Request(docker_host=host.engine.url, images=[IMAGE, "127.0.0.1:1/none:1"]), host.state)
+    facts = observe(
+        Request(runtime_options={"docker": {"host": host.engine.url}}, images=[IMAGE, "127.0.0.1:1/none:1"]), host.state
+    )
     assert (facts["images"][IMAGE]["exists"], facts["images"][IMAGE]["id"][:7]) == (True, "sha256:")
     missing = facts["images"]["127.0.0.1:1/none:1"]
     assert (missing["exists"], missing["pullable"]) == (False, False)
@@ -539,16 +544,16 @@ def test_a_member_is_seen_from_another_state_folder(host: Host, port: int) -> No
     member = one(port, gpus=[])
     host.start(member)
     other = State(host.state.root + "-other")
-    facts = observe(Request(docker_host=host.engine.url, gpus=[]), other)
+    facts = observe(Request(runtime_options={"docker": {"host": host.engine.url}}, gpus=[]), other)
     assert facts["members"] == []
     (told,) = [seen for seen in facts["elsewhere"] if seen["state_dir"] == host.state.root]
     assert (told["member"], told["group"], told["ports"]) == ("g-prefill-0", "g", [port])
-    (place,) = [c for c in containers(runtime("docker", other, None, host.engine.url).api) if c.running]  # type: ignore[attr-defined]
+    (place,) = [c for c in docker_elsewhere.containers(host.runtime.api) if c.running]  # type: ignore[attr-defined]
     looks = Place(other.root, euid=4242, system_dir="/nowhere", units_dir="/nowhere")
     assert "container g-prefill-0 belongs to the members in" in hidden(looks, [place])
 
     def mine() -> dict[str, t.Any]:
-        return observe(Request(docker_host=host.engine.url, gpus=[]), host.state)
+        return observe(Request(runtime_options={"docker": {"host": host.engine.url}}, gpus=[]), host.state)
 
     # What listens in a container carries the marker too.
     support.wait_for(lambda: mine()["members"][0]["listener_member"] == "g-prefill-0", 20)
@@ -571,12 +576,12 @@ def test_an_engine_that_is_dead_or_hangs(host: Host, port: int, monkeypatch: pyt
     try:
         host.again()
         with pytest.raises(HostError, match=r"(there is no|no container engine listens).*systemctl start docker"):
-            observe(Request(docker_host=host.engine.url), host.state)
+            observe(Request(runtime_options={"docker": {"host": host.engine.url}}), host.state)
         told = host.runtime.available()
         assert (told["available"], "systemctl start docker" in told["hint"]) == (False, True)
         # A host without members of this runtime needs no engine.
         nobody = State(host.state.root + "-other")
-        facts = observe(Request(docker_host=host.engine.url, images=[IMAGE]), nobody)
+        facts = observe(Request(runtime_options={"docker": {"host": host.engine.url}}, images=[IMAGE]), nobody)
         assert facts["members"] == []
         assert facts["images"][IMAGE]["exists"] is None
         assert not facts["runtimes"]["docker"]["available"]

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.integration
 STATE = "/var/lib/inferops-pd"
 ODD = 'it\'s "q"\n100% $HOME %h \\n'
 SECRET = "hunter2-secret"
+USER = {"systemd": {"scope": "user"}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -249,7 +250,7 @@ def as_ops(site: Fleet) -> t.Iterator[Fleet]:
 
 def test_units_of_a_user(as_ops: Fleet) -> None:
     site, lab = as_ops, as_ops.lab
-    told = site.facts("h1", scope="user")["runtimes"]["systemd"]
+    told = site.facts("h1", runtime_options=USER)["runtimes"]["systemd"]
     assert (told["available"], "does not linger" in told["why"], "loginctl enable-linger ops" in told["hint"]) == (
         False,
         True,
@@ -257,7 +258,7 @@ def test_units_of_a_user(as_ops: Fleet) -> None:
     )
     lab.ssh("h1", "loginctl enable-linger ops")
     support_runtime.wait_for(
-        lambda: site.facts("h1", scope="user")["runtimes"]["systemd"]["available"],
+        lambda: site.facts("h1", runtime_options=USER)["runtimes"]["systemd"]["available"],
         10,
         "its systemd",
     )
@@ -265,7 +266,7 @@ def test_units_of_a_user(as_ops: Fleet) -> None:
     member = support_runtime.member("g", "prefill", 0, 25001, attempts=1, env={"SAY": "said by a user's unit"})
     member["parts"][0]["argv"][0] = member["parts"][0]["executable"] = "/usr/bin/python3"
     plan = {**support_runtime.slice_of("g", [member]), "runtime": "systemd"}
-    started = site.module("h1", "members", {"plan": plan, "phase": "start", "scope": "user"}).ok().out
+    started = site.module("h1", "members", {"plan": plan, "phase": "start", "runtime_options": USER}).ok().out
     assert "locked memory is limited to 8 MiB" in started
     (live,) = site.facts("h1")["members"]
     assert (live["state"], live["log"]) == ("running", "journalctl --user -u inferops-pd-g-prefill-0.service")

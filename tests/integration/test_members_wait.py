@@ -17,12 +17,13 @@ import pytest
 from integration import support_runtime as support
 from support import ROOT
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request as Observed
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import observe
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Request, doomed, wait
 from ansible_collections.inferops.pd.plugins.module_utils._host.watch import Watch, Watched
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import runtime
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import driver
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 pytestmark = pytest.mark.integration
@@ -35,7 +36,7 @@ class Group:
 
     def __init__(self, root: Path) -> None:
         self.state = State(str(root / "state"))
-        self.runtime = runtime("supervisor", self.state)
+        self.runtime = driver("supervisor", self.state)
         self.http, self.side = support.free_ports(2)
         self.memory: dict[str, t.Any] = {}
 
@@ -62,7 +63,7 @@ class Group:
 
     def start(self, member: dict[str, t.Any]) -> None:
         plan = support.slice_of("g", [member])
-        assert Work(Order(plan, "start", ME), self.state, self.runtime).run()["failed_members"] == {}
+        assert Work(Order(Share.from_plain(plan), "start", ME), self.state, self.runtime).run()["failed_members"] == {}
 
     def look(self, member: dict[str, t.Any], seconds: int = 1) -> dict[str, t.Any]:
         wanted = [
@@ -143,7 +144,7 @@ def test_a_port_held_by_another_process_is_told_with_who_holds_it(group: Group) 
     member = group.member()
     with socket.create_server(("127.0.0.1", group.side)):
         # The module refuses to start on a port that is taken; one that is taken just after it looked is this.
-        work = Work(Order(support.slice_of("g", [member]), "start", ME), group.state, group.runtime)
+        work = Work(Order(Share.from_plain(support.slice_of("g", [member])), "start", ME), group.state, group.runtime)
         work._check_room = lambda _member: None  # type: ignore[method-assign]
         assert work.run()["failed_members"] == {}
         seen = group.until(member, "failed", "ready")

@@ -22,12 +22,13 @@ import pytest
 from integration import support_runtime as support
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, processes
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
+    driver,
     guard,
-    runtime,
     supervisor_conf,
     supervisor_daemon,
 )
@@ -49,14 +50,14 @@ class Host:
     def again(self) -> None:
         """A new look, as each module call takes one."""
         self.state = State(self.state.root)
-        self.runtime = runtime("supervisor", self.state)
+        self.runtime = driver("supervisor", self.state)
 
     def label(self, index):
         known = {"group": "g", "member": f"g-prefill-{index}", "role": "prefill", "index": index}
         return {**known, "runtime": "supervisor", "revision": "r1", "generation": 1, "created": time.time()}
 
     def do(self, plan, phase, holder=None, **order):
-        return Work(Order(plan, phase, holder or ME, **order), self.state, self.runtime).run()
+        return Work(Order(Share.from_plain(plan), phase, holder or ME, **order), self.state, self.runtime).run()
 
     def start(self, *members, group="g", **plan):
         result = self.do(support.slice_of(group, members, **plan), "start")
@@ -452,9 +453,9 @@ def test_a_state_directory_that_was_lost(host):
     }  # fmt: skip
     assert (live["state"], live["unlabelled"], "its label is gone" in live["why"]) == ("running", True, True)
     assert "formation" not in found["g-prefill-1"]["label"]
-    assert runtime("systemd", host.state).members() == []
+    assert driver("systemd", host.state).members() == []
     with pytest.raises(HostError, match=rf"pid {daemon}.* cannot be asked.*still runs g-prefill-0, g-prefill-1"):
-        host.runtime.create(one(support.free_ports(3)[2], index=2), host.label(2), {})
+        host.runtime.create_one(one(support.free_ports(3)[2], index=2), host.label(2), {})
     assert host.daemons() == [daemon]
     host.runtime.sweep()
     assert host.daemons() == [daemon]
@@ -559,7 +560,7 @@ def test_a_supervisord_that_hangs_is_told(host, port):
 
 
 def test_without_supervisord(host, port, tmp_path):
-    host.runtime = runtime("supervisor", host.state, str(tmp_path / "nothing"))
+    host.runtime = driver("supervisor", host.state, {"supervisor": {"supervisord": str(tmp_path / "nothing")}})
     told = host.runtime.available()
     assert (told["available"], "pd_supervisord" in told["why"], bool(told["hint"])) == (False, True, True)
     result = host.do(support.slice_of("g", [one(port)]), "start")

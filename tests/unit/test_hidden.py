@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.inferops.pd.plugins.module_utils._host import hidden, observe
 from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place
 from ansible_collections.inferops.pd.plugins.module_utils._probes.elsewhere import Container
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import systemd_unit
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_elsewhere, systemd_unit
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_spec import LABEL
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
@@ -116,7 +116,7 @@ def test_the_containers_of_an_engine():
     }
     broken = {"State": "exited", "Labels": {f"{LABEL}.state": "/srv/pd", f"{LABEL}.label": "[" * 100000}}
     nobodys = {"State": "running", "Labels": {f"{LABEL}.state": "$(x)"}}
-    assert hidden.containers(Engine(entry, broken, nobodys, {"Labels": None})) == [
+    assert docker_elsewhere.containers(Engine(entry, broken, nobodys, {"Labels": None})) == [
         Container("/srv/pd", {"member": "m"}, running=True, host_network=True),
         Container("/srv/pd", {}, running=False, host_network=False),
     ]
@@ -127,7 +127,7 @@ def test_an_engine_that_does_not_answer_has_none():
         def call(self, *_given):
             raise HostError("Listing containers", "no")
 
-    assert hidden.containers(Silent()) == []
+    assert docker_elsewhere.containers(Silent()) == []
 
 
 # -- the look as a whole ---------------------------------------------------------------------------------------------------------------

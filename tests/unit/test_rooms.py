@@ -20,6 +20,7 @@ COLLECTION = "ansible_collections.inferops.pd.plugins."
 FLOORS: tuple[dict[str, str], ...] = (
     {"base": "what everything is written with: errors, findings, readers of values"},
     {
+        "runtimes": "what runs members: the traits and the options of each runtime, as data",
         "model": "a model's config.json, and what its KV cache takes",
         "work": "what a host is told to do: members, their parts, slices of a plan",
         "facts": "what hosts say: labels, records, tombstones, observed hosts",
@@ -58,7 +59,8 @@ FOLDERS: dict[str, set[str]] = {
     "plugin_utils": {"_core", "_engines", "_probes"},
     "action": {"_core", "plugin_utils"},
     "inventory": set(),
-    "doc_fragments": set(),
+    "doc_fragments": {"_core"},
+    "filter": {"_core"},
 }
 # Arrows that the table does not allow, each with why it is there today. One that is gone is taken out here.
 EXCEPTIONS = {

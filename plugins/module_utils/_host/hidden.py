@@ -6,16 +6,11 @@ folder is no empty host, and a plan that took it for one would tear down or doub
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import typing as t
 from dataclasses import dataclass
 
 from .._probes import carried, elsewhere, processes, small_file
-from .._runtimes.docker_api import LOOK_DEADLINE
-from .._runtimes.docker_spec import LABEL
-from .._runtimes.errors import HostError
 from .._runtimes.systemd_unit import PREFIX, belongs_to
 
 # Where root's members are, whoever looks.
@@ -82,31 +77,6 @@ def _others(what: str, place: Place, owner: int | None = None) -> str:
         f"{what}, and user {place.user} looks into {place.root}. {_become(owner)[:-1]}; if members of user {place.user} alone are"
         f" meant, set pd_state_dir to {place.root}."
     )
-
-
-def containers(api: t.Any) -> list[elsewhere.Container]:
-    """All containers with a label of ours, of whatever state folder. None where no container engine answers to this user."""
-    filters = {"label": [f"{LABEL}.state"]}
-    try:
-        listed = api.call("Listing containers", lambda c: c.containers(all=True, filters=filters), LOOK_DEADLINE)
-    except HostError:
-        return []
-    found = []
-    for entry in listed:
-        labels = entry.get("Labels") or {}
-        state_dir = str(labels.get(f"{LABEL}.state") or "")
-        if not carried.PATH.fullmatch(state_dir):
-            continue
-        label: t.Any = None
-        text = str(labels.get(f"{LABEL}.label") or "")
-        with contextlib.suppress(ValueError, RecursionError):
-            label = json.loads(text) if len(text) <= elsewhere.LABEL_LIMIT else None
-        running = str(entry.get("State")) in ("running", "paused", "restarting")
-        network = str((entry.get("HostConfig") or {}).get("NetworkMode"))
-        found.append(
-            elsewhere.Container(state_dir, label if isinstance(label, dict) else {}, running, network == "host")
-        )
-    return found
 
 
 def _kept(root: str) -> t.Iterator[tuple[str, bool]]:

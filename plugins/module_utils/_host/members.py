@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 
 from .._core.base.checked import DamagedError, ports_of
 from .._core.base.errors import PdError
-from .._core.base.plain import to_plain
+from .._core.base.plain import Plain, to_plain
 from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part
 from .._core.work.share import Share
 from .._probes import ports
 from .._runtimes.errors import HostError
-from .._runtimes.protocol import Live, Prepares, Runtime
+from .._runtimes.protocol import Driver, Live, Prepares, Wanted
 from .._runtimes.store import Store
 from . import lock
 from .drain import drain
@@ -61,15 +61,15 @@ class World:
 
 
 class Work:
-    """One phase on this host. `runtime` makes members; `others` are those that members of the group run under since before its spec named
+    """One phase on this host. `driver` makes members; `others` are those that members of the group run under since before its spec named
     another one: what they run must be seen, and be stopped, all the same."""
 
     def __init__(
-        self, order: Order, store: Store, runtime: Runtime, others: t.Sequence[Runtime] = (), world: World | None = None
+        self, order: Order, store: Store, driver: Driver, others: t.Sequence[Driver] = (), world: World | None = None
     ) -> None:
-        self.order, self.store, self.runtime = order, store, runtime
+        self.order, self.store, self.driver = order, store, driver
         self.world = world or World()
-        self.runtimes = {one.name: one for one in (*others, runtime)}
+        self.drivers = {one.name: one for one in (*others, driver)}
         self.share = order.share
         self.group, self.formation = self.share.group, self.share.formation
         self.host, self.part = self.share.here()
@@ -86,11 +86,11 @@ class Work:
         self.record_changed = False
 
     def _mine(self) -> dict[str, Live]:
-        every = (live for one in self.runtimes.values() for live in one.members())
+        every = (live for one in self.drivers.values() for live in one.members())
         return {live["label"]["member"]: live for live in every if live["label"]["group"] == self.group}
 
     def _sweep(self) -> None:
-        for one in self.runtimes.values():
+        for one in self.drivers.values():
             one.sweep()
 
     def run(self) -> dict[str, t.Any]:
@@ -136,10 +136,10 @@ class Work:
 
     def _prepare(self) -> None:
         """What takes long, or may not work at all, before anything stops: a run that ends here has changed nothing that serves."""
-        if not self.order.check and isinstance(self.runtime, Prepares):
+        if not self.order.check and isinstance(self.driver, Prepares):
             wanted = [m for m in self.share.members if m.id in self.part.create]
-            self.warnings += self.runtime.prepare([m.to_plain() for m in wanted])
-            self.images = self.runtime.images(sorted({p.image for m in wanted for p in m.parts if p.image}))
+            self.warnings += self.driver.prepare([m.to_plain() for m in wanted])
+            self.images = self.driver.images(sorted({p.image for m in wanted for p in m.parts if p.image}))
 
     def _unlock(self) -> None:
         if not self.order.check:
@@ -403,7 +403,7 @@ class Work:
                     self.drained[name] = left
             with self.store.lock():
                 lock.check(self.store, self.group, self.order.holder)
-            its = self.runtimes.get(str(live["label"].get("runtime")), self.runtime)
+            its = self.drivers.get(str(live["label"].get("runtime")), self.driver)
             its.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
         except PdError as exc:
             return str(exc)
@@ -423,15 +423,20 @@ class Work:
             self.created += [m.id for m in todo]
             return
         with self.store.lock():
-            for member in todo:
-                try:
-                    lock.check(self.store, self.group, self.order.holder)
-                    self._check_room(member)
-                    secrets = self.order.secrets.get(member.id, {})
-                    self.warnings += self.runtime.create(member.to_plain(), self._label(member), secrets)
-                    self.created.append(member.id)
-                except PdError as exc:
-                    self.failed[member.id] = str(exc)
+            batch = [Wanted(member.to_plain(), self.order.secrets.get(member.id, {})) for member in todo]
+            for done in self.driver.create(batch, self._admit):
+                if done.error is not None:
+                    self.failed[done.member] = done.error
+                else:
+                    self.created.append(done.member)
+                    self.warnings += done.warnings
+
+    def _admit(self, wanted: Plain) -> dict[str, t.Any]:
+        """The label of a member that may be created now; PdError for one that may not."""
+        member = next(m for m in self.share.members if m.id == wanted["id"])
+        lock.check(self.store, self.group, self.order.holder)
+        self._check_room(member)
+        return self._label(member)
 
     def _adopt(self) -> None:
         """Members that an earlier version started get the formation in their label. What they run is not touched."""
@@ -469,7 +474,7 @@ class Work:
         part, probe = self._here(member), to_plain(member.probe)
         return {
             **part.labels,
-            "runtime": self.runtime.name,
+            "runtime": self.driver.name,
             "identity": dict(member.identity),
             "argv_digest": argv_digest(part),
             "secrets": list(part.secrets),

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.facts import observed
+from .._core.runtimes.table import NAMES
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
-from .._runtimes.protocol import Live, Runtime, TellsDamage
+from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
 from .wait import doomed
@@ -42,10 +43,8 @@ class Request:
     gpus: t.Sequence[t.Any] | None = None
     models: t.Sequence[str] = ()
     executables: t.Sequence[str] = ()
-    runtimes: t.Sequence[str] = _runtimes.NAMES
-    supervisord: str | None = None
-    docker_host: str | None = None
-    scope: str | None = None
+    runtimes: t.Sequence[str] = NAMES
+    runtime_options: t.Mapping[str, t.Any] | None = None
     images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None
     state_given: bool = False
@@ -60,9 +59,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
     blind = hidden.unreadable(place)
     # Members of a runtime that nobody asked about hold ports and GPUs all the same.
     names = dict.fromkeys([*request.runtimes, *(() if blind else _runtimes.used(state))])
-    runtimes = {
-        name: _runtimes.runtime(name, state, request.supervisord, request.docker_host, request.scope) for name in names
-    }
+    drivers = {name: _runtimes.driver(name, state, request.runtime_options) for name in names}
     sources = [] if blind else [label.get("source") or {} for label in state.labels()]
     files = _Files(
         models=_asked(request.models, sources, "model"),
@@ -73,14 +70,16 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         on_gpus = pool.submit(space.users)
         interfaces = pool.submit(network.interfaces)
         listeners = pool.submit(ports.listening)
-        containers = pool.submit(_containers, runtimes)
-        images = pool.submit(_runtimes.images, runtimes, _asked(request.images, sources, "image"))
-        members = [] if blind else [live for runtime in runtimes.values() for live in runtime.members()]
+        images = _asked(request.images, sources, "image")
+        told = {name: pool.submit(driver.facts, images) for name, driver in drivers.items()}
+        members = [] if blind else [live for driver in drivers.values() for live in driver.members()]
         found = interfaces.result()
         address = network.http_address(found, request.address)
         devices, problems = wanted_gpus.result()
         request.warnings += problems
         kernel = ports.kernel_ranges()
+        said = {name: one.result() for name, one in told.items()}
+        containers = [container for one in said.values() for container in one["elsewhere"]]
         return {
             "address": address,
             "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
@@ -93,27 +92,27 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
                 **kernel,
                 "exposed": ports.exposed(low, high, kernel),
             },
-            "members": _members(members, runtimes, state, listeners.result()),
-            "images": images.result(),
-            "runtimes": {name: dict(runtime.available()) for name, runtime in runtimes.items()},
+            "members": _members(members, drivers, state, listeners.result()),
+            "images": {image: its for one in said.values() for image, its in one["images"].items()},
+            "runtimes": {name: dict(one["available"]) for name, one in said.items()},
             "machine": machine.machine(),
-            "hidden": blind or hidden.hidden(place, containers.result()),
-            "elsewhere": _elsewhere(request, state, containers.result()),
-            **_kept(request, state, runtimes, bool(blind)),
+            "hidden": blind or hidden.hidden(place, containers),
+            "elsewhere": _elsewhere(request, state, containers),
+            **_kept(request, state, drivers, bool(blind)),
             **files.told(request),
             "hostname": socket.gethostname(),
             "python": {"version": platform.python_version(), "executable": sys.executable},
         }
 
 
-def _kept(request: Request, state: State, runtimes: t.Mapping[str, Runtime], blind: bool) -> dict[str, t.Any]:
+def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind: bool) -> dict[str, t.Any]:
     """What the state folder says beside its members; nothing of one that cannot be read."""
     told: dict[str, t.Any] = {"state_dir": state.root, "state": machine.state(state.root)}
     if blind:
         nothing: dict[str, t.Any] = {"records": {}, "holds": [], "locks": {}, "damaged": [], "digests": {}}
         return {**told, **nothing, "digest": observed.digest(())}
     labels, records = state.labels(), state.records()
-    mine = [one for one in runtimes.values() if isinstance(one, TellsDamage)]
+    mine = [one for one in drivers.values() if isinstance(one, TellsDamage)]
     return {
         **told,
         "records": {g: r for g, r in records.items() if request.groups is None or g in request.groups},
@@ -165,11 +164,6 @@ def _executable(path: str) -> dict[str, t.Any]:
     return dict(executables.facts(path))
 
 
-def _containers(runtimes: t.Mapping[str, Runtime]) -> list[elsewhere.Container]:
-    api = getattr(runtimes.get("docker"), "api", None)
-    return hidden.containers(api) if api else []
-
-
 def _elsewhere(request: Request, state: State, containers: t.Sequence[elsewhere.Container]) -> list[dict[str, t.Any]]:
     """The members of other state folders. These are other users', and may be where nothing answers."""
     try:
@@ -204,7 +198,7 @@ def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], 
 
 def _members(
     members: t.Sequence[Live],
-    runtimes: t.Mapping[str, Runtime],
+    drivers: t.Mapping[str, Driver],
     state: State,
     listeners: t.Sequence[ports.Listener],
 ) -> list[dict[str, t.Any]]:
@@ -225,7 +219,7 @@ def _members(
         if state.draining(member["label"]["group"], member["label"]["member"]):
             member["draining"] = True
     for member in told:
-        _mark_stuck(member, runtimes)
+        _mark_stuck(member, drivers)
     return told
 
 
@@ -245,14 +239,14 @@ def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None)
     return told
 
 
-def _mark_stuck(member: dict[str, t.Any], runtimes: t.Mapping[str, Runtime]) -> None:
+def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
     """A process that lives and will never serve counts as down, so that a plan replaces it."""
     label = member["label"]
-    runtime = runtimes.get(label.get("runtime") or "")
-    if member["state"] not in observed.ALIVE or member["ready"] or runtime is None:
+    driver = drivers.get(label.get("runtime") or "")
+    if member["state"] not in observed.ALIVE or member["ready"] or driver is None:
         return
     try:
-        why = doomed(member, runtime.logs(label["group"], label["member"], TAIL_LINES))
+        why = doomed(member, driver.logs(label["group"], label["member"], TAIL_LINES))
     except PdError:
         return
     if why:

@@ -25,8 +25,8 @@ def bring_into_service(
     check: bool,
     holder: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
-    """Wait for `router`, a list of the one that was started or of none, and do the registration `peers`. `how` names group and runtime;
-    `holder` is the run, which must hold the group's lock whenever a peer is added or removed.
+    """Wait for `router`, a list of the one that was started or of none, and do the registration `peers`. `how` names group and runtime,
+    with its options; `holder` is the run, which must hold the group's lock whenever a peer is added or removed.
 
     The result has `waited`, what the wait saw, and `peers`, what router_peers would tell; neither when the time for it has not come."""
     result: dict[str, t.Any] = {}

@@ -32,8 +32,7 @@ class Request:
     seconds: int
     memory: t.Mapping[str, t.Any] = field(default_factory=dict)
     holder: t.Mapping[str, t.Any] | None = None
-    supervisord: str | None = None
-    docker_host: str | None = None
+    runtime_options: t.Mapping[str, t.Any] | None = None
 
 
 def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
@@ -47,7 +46,7 @@ def wait(request: Request, state: State) -> dict[str, t.Any]:
     """Look at the members until something changes, or the slice is over."""
     if request.holder:
         lock.hold(state, request.group, request.holder)
-    runtime = _runtimes.runtime(request.runtime, state, request.supervisord, request.docker_host)
+    driver = _runtimes.driver(request.runtime, state, request.runtime_options)
     members = [
         Watched(
             m["id"],
@@ -62,10 +61,10 @@ def wait(request: Request, state: State) -> dict[str, t.Any]:
     wanted = {m.id for m in members}
 
     def live() -> dict[str, t.Mapping[str, t.Any]]:
-        return {one["label"]["member"]: one for one in runtime.members() if one["label"]["member"] in wanted}
+        return {one["label"]["member"]: one for one in driver.members() if one["label"]["member"] in wanted}
 
     def read(member: str) -> list[str]:
-        return runtime.logs(request.group, member, TAIL_LINES)
+        return driver.logs(request.group, member, TAIL_LINES)
 
     found = Watch(members, live, read).until(min(LONGEST_SLICE, max(1, request.seconds)))
     return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}

@@ -5,47 +5,59 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
+from .._core.runtimes import options, table
 from .errors import HostError
-from .protocol import Prepares, Runtime
+from .protocol import Driver
 from .state import State
 
-NAMES = ("supervisor", "docker", "systemd")
+
+# Each brings a library or a protocol of its own, so only the one that is asked for is imported. Ansible ships a host what it finds in
+# import statements: a name put together at run time would not be there.
+def _docker() -> t.Callable[..., Driver]:
+    from .docker import Docker
+
+    return Docker
 
 
-def runtime(
-    name: str, state: State, supervisord: str | None = None, docker_host: str | None = None, scope: str | None = None
-) -> Runtime:
-    """The runtime of that name over one state directory. Only that one is imported: each brings a library or a protocol of its own."""
-    if name == "supervisor":
-        from .supervisor import Supervisor
+def _systemd() -> t.Callable[..., Driver]:
+    from .systemd import Systemd
 
-        return Supervisor(state, supervisord)
-    if name == "docker":
-        from .docker import Docker
+    return Systemd
 
-        return Docker(state, docker_host)
-    if name == "systemd":
-        from .systemd import Systemd
 
-        return Systemd(state, scope)
-    raise HostError(
-        f"Choosing runtime {name}",
-        f"there are only {', '.join(NAMES)} here",
-        "Set the group's runtime to one of these.",
-    )
+def _supervisor() -> t.Callable[..., Driver]:
+    from .supervisor import Supervisor
+
+    return Supervisor
+
+
+DRIVERS: dict[str, t.Callable[[], t.Callable[..., Driver]]] = {
+    "docker": _docker,
+    "systemd": _systemd,
+    "supervisor": _supervisor,
+}
+
+
+def driver(name: str, state: State, runtime_options: t.Mapping[str, t.Any] | None = None) -> Driver:
+    """The driver of that runtime over one state directory, with its own of the options of all (_core/runtimes/options.py)."""
+    if name not in DRIVERS:
+        raise HostError(
+            f"Choosing runtime {name}",
+            f"there are only {', '.join(DRIVERS)} here",
+            "Set the group's runtime to one of these.",
+        )
+    given = options.read(runtime_options)[name]
+    for option in table.runtime_of(name).options:
+        value = given[option.name]
+        if option.type == "path" and value is not None:
+            given[option.name] = os.path.expanduser(os.path.expandvars(value))
+    return DRIVERS[name]()(state, **given)
 
 
 def used(state: State, group: str | None = None) -> list[str]:
     """The runtimes of the members on this host, or of those of one group."""
     labels = [label for label in state.labels() if group in (None, label.get("group"))]
-    return sorted({str(label["runtime"]) for label in labels if label.get("runtime") in NAMES})
-
-
-def images(runtimes: t.Mapping[str, Runtime], names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
-    """What the runtime that has images says of these."""
-    for one in runtimes.values():
-        if isinstance(one, Prepares):
-            return one.images(names)
-    return {}
+    return sorted({str(label["runtime"]) for label in labels if label.get("runtime") in DRIVERS})

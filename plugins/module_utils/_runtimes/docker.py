@@ -20,12 +20,13 @@ from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
 from .._core.facts import label as labels
 from .._probes import logs
-from . import docker_bound, docker_images, docker_spec, gone, guard, script
+from . import docker_bound, docker_elsewhere, docker_images, docker_spec, gone, guard, script
+from .batch import one_by_one
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
 from .docker_spec import LABEL, Container, Traits
 from .errors import HostError
-from .protocol import Availability, Live
+from .protocol import Admit, Availability, Created, Facts, Live, Member, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .store import Damaged
 
@@ -48,13 +49,13 @@ class DockerAvailability(Availability):
 
 
 class Docker:
-    """Implements protocol.Runtime."""
+    """Implements protocol.Driver."""
 
     name = "docker"
 
-    def __init__(self, state: State, url: str | None = None) -> None:
+    def __init__(self, state: State, host: str | None = None) -> None:
         self.state = state
-        self.api = Api(url)
+        self.api = Api(host)
         self._traits: Traits | None = None
         self._images: dict[str, dict[str, t.Any]] = {}
         self._logs: dict[str, tuple[tuple[t.Any, ...], list[str]]] = {}
@@ -81,6 +82,10 @@ class Docker:
             "default_runtime": info.get("DefaultRuntime") or None,
             "nvidia": _has_nvidia(info),
         }
+
+    def facts(self, images: t.Sequence[str], /) -> Facts:
+        told = self.images(images)
+        return {"images": told, "elsewhere": docker_elsewhere.containers(self.api), "available": self.available()}
 
     def images(self, names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
         """Of each image whether it is there, and which it really is. Without an engine nothing is known."""
@@ -235,7 +240,11 @@ class Docker:
             docker_images.ensure(self.api, image, policy)
         return []
 
-    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+    def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
+        return one_by_one(batch, admit, self.create_one)
+
+    def create_one(self, member: Member, label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+        """Create and start one member; what was begun is taken back when that fails. Returns warnings."""
         part, name, group = member["parts"][0], member["id"], label["group"]
         missing = sorted(set(part.get("secrets") or ()) - set(secrets))
         if missing:

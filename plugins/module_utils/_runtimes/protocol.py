@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from .._probes.elsewhere import Container
 from .store import Damaged
+
+Member = t.Mapping[str, t.Any]
 
 
 class Ended(t.TypedDict, total=False):
@@ -35,11 +38,40 @@ class Availability(t.TypedDict):
     hint: str
 
 
+class Facts(t.TypedDict):
+    """What a runtime says of its host, beside its members: whether members can be created; of each image that was asked for what
+    Prepares.images says; and members of other state folders, as far as it keeps them itself."""
+
+    available: Availability
+    images: dict[str, dict[str, t.Any]]
+    elsewhere: list[Container]
+
+
+class Wanted(t.NamedTuple):
+    """A member to create (a member of the plan, one part), and the values of its secrets."""
+
+    member: Member
+    secrets: t.Mapping[str, str]
+
+
+class Created(t.NamedTuple):
+    """What became of one: `error` is why it could not be created, and then nothing of it is left."""
+
+    member: str
+    warnings: t.Sequence[str] = ()
+    error: str | None = None
+
+
+# Gives a member the label that it starts with, or raises PdError: whether it may still be created is asked as late as can be, since the
+# one before it may have taken long.
+Admit = t.Callable[[Member], "dict[str, t.Any]"]
+
+
 @t.runtime_checkable
 class Prepares(t.Protocol):
-    """A runtime that gets something onto the host before members can be created: images."""
+    """A driver that gets something onto the host before members can be created: images."""
 
-    def prepare(self, members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    def prepare(self, members: t.Sequence[Member]) -> list[str]:
         """Have what these members need here, or raise HostError. Returns warnings."""
 
     def images(self, names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
@@ -48,13 +80,13 @@ class Prepares(t.Protocol):
 
 @t.runtime_checkable
 class TellsDamage(t.Protocol):
-    """A runtime that keeps labels of its own, beside those in the state directory."""
+    """A driver that keeps labels of its own, beside those in the state directory."""
 
     def damaged(self) -> list[Damaged]:
         """What it keeps and cannot be believed."""
 
 
-class Runtime(t.Protocol):
+class Driver(t.Protocol):
     """Runs members on this host. Every call has a deadline; what does not work is a HostError."""
 
     name: str
@@ -62,11 +94,15 @@ class Runtime(t.Protocol):
     def available(self) -> Availability:
         """Whether members can be created here; else why not, and what to do."""
 
+    def facts(self, images: t.Sequence[str], /) -> Facts:
+        """All that it says of its host in one look. Of images it is asked only by who deploys, or shows what was deployed."""
+
     def members(self) -> list[Live]:
         """Every member on this host, of every group, with its live state."""
 
-    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
-        """Create and start one member (a member of the plan, one part). Returns warnings."""
+    def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
+        """Create and start members, as many as there are. Each is admitted before anything is done for it; one that fails does not keep
+        the others from being created. Returns what became of each, in the order of the batch."""
 
     def remove(self, group: str, member: str, grace: float) -> None:
         """Stop a member, see that every process of it is gone, and delete what was kept of it. Not being there is no error."""

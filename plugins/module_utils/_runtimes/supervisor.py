@@ -19,9 +19,10 @@ import xmlrpc.client
 from .._core.base.errors import PdError
 from .._probes import logs, processes
 from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
+from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder
-from .protocol import Availability, Live
+from .protocol import Admit, Availability, Created, Facts, Live, Member, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .supervisor_rpc import ALREADY_ADDED, BAD_NAME, NOT_RUNNING, STILL_RUNNING, Rpc
 
@@ -43,7 +44,7 @@ _STATES = {
 
 
 class Supervisor:
-    """Implements protocol.Runtime."""
+    """Implements protocol.Driver."""
 
     name = "supervisor"
 
@@ -70,6 +71,9 @@ class Supervisor:
             "why": f"there is no supervisord beside {sys.executable} nor on PATH",
             "hint": f"Install it: {sys.executable} -m pip install supervisor; or set pd_supervisord to its path.",
         }
+
+    def facts(self, _images: t.Sequence[str], /) -> Facts:
+        return {"available": self.available(), "images": {}, "elsewhere": []}
 
     def _find(self) -> str | None:
         if self._wanted:
@@ -175,7 +179,11 @@ class Supervisor:
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
-    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+    def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
+        return one_by_one(batch, admit, self.create_one)
+
+    def create_one(self, member: Member, label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+        """Create and start one member; what was begun is taken back when that fails. Returns warnings."""
         part, name, group = member["parts"][0], member["id"], label["group"]
         directory = self.state.member_dir(group, name)
         warnings = [

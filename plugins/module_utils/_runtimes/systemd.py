@@ -16,9 +16,10 @@ from .._core.base.errors import PdError
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
 from . import gone, guard, systemd_unit, unlabelled
+from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder
-from .protocol import Availability, Live
+from .protocol import Admit, Availability, Created, Facts, Live, Member, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .systemd_manager import Manager, cgroup_processes, locked_memory
 
@@ -32,7 +33,7 @@ _KILLED, _DUMPED = "2", "3"
 
 
 class Systemd:
-    """Implements protocol.Runtime."""
+    """Implements protocol.Driver."""
 
     name = "systemd"
 
@@ -72,6 +73,9 @@ class Systemd:
     def available(self) -> Availability:
         why, hint = self._unavailable()
         return {"available": not why, "why": why, "hint": hint}
+
+    def facts(self, _images: t.Sequence[str], /) -> Facts:
+        return {"available": self.available(), "images": {}, "elsewhere": []}
 
     def _unavailable(self) -> tuple[str, str]:
         if not os.path.isdir("/run/systemd/system"):
@@ -211,7 +215,11 @@ class Systemd:
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
-    def create(self, member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+    def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
+        return one_by_one(batch, admit, self.create_one)
+
+    def create_one(self, member: Member, label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+        """Create and start one member; what was begun is taken back when that fails. Returns warnings."""
         part, name, group = member["parts"][0], member["id"], label["group"]
         warnings = [
             f"{name}: {kind} are for containers; runtime systemd ignores them."

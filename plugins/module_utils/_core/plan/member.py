@@ -12,6 +12,7 @@ from ..facts.label import SCHEMA
 from ..facts.observed import Host
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
+from ..runtimes.table import traits_of
 from ..spec.cache_service import client_values
 from ..spec.spec import Group
 from ..template.template import CompiledRole, GroupTemplate
@@ -20,7 +21,6 @@ from .formations import Formation
 from .instances import Instance
 from .placement import Seat
 
-CONTAINERS = ("docker",)
 # The values of placeholders, by their names.
 Values = dict[str, t.Any]
 VISIBLE_DEVICES = {
@@ -88,7 +88,7 @@ def build(
     name = member_id(group.name, role.role, index)
     values = {**shared, **values_of(name, index, host, seat)}
     argv, env, files = compiled.fill(values)
-    if seat.gpus and group.runtime not in CONTAINERS:
+    if seat.gpus and traits_of(group.runtime).gpus == "variable":
         env = {**_gpu_mask(host, seat), **env}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
@@ -124,7 +124,7 @@ def build(
         devices=tuple(role.devices),
         limits=role.resources,
         labels=labels,
-        ipc="host" if role.host_ipc and group.runtime in CONTAINERS else None,
+        ipc="host" if role.host_ipc and traits_of(group.runtime).containers else None,
     )
     return Member(
         id=name,
@@ -145,7 +145,7 @@ def build(
 def _source(group: Group, role: str, executable: str, image: str | None) -> Plain:
     """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
     given = {"model": group.model if role != "router" else None, "executable": executable, "image": image}
-    if group.runtime in CONTAINERS:
+    if traits_of(group.runtime).program == "image":
         given["executable"] = None
     return {key: value for key, value in given.items() if value}
 

@@ -11,12 +11,12 @@ from ..base.arguments import Option, options, read_json_object
 from ..base.finding import Findings
 from ..facts import images
 from ..facts.observed import Host
+from ..runtimes.table import traits_of
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template import kv_compose
 from ..template.pasted import told
 from ..template.template import RoleTemplate
 from ..work.member import Member
-from .member import CONTAINERS
 from .placement import Seat
 from .situation import Request
 
@@ -49,7 +49,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
         if engines:
             fingerprint = _check_model(group.model, host, engines, findings)
             prints.setdefault(fingerprint, []).append(name)
-            for role in engines if group.runtime not in CONTAINERS else ():
+            for role in engines if traits_of(group.runtime).program == "host" else ():
                 facts = host.executable(request.template.roles[role].executable)
                 if facts.get("version"):
                     versions.setdefault(str(facts["version"]), []).append(f"{role} on {name}")
@@ -94,7 +94,7 @@ def _check_identity(group: Group, engines: t.Sequence[str], models: t.Sequence[s
 
 def _check_images(request: Request, roles_on: t.Mapping[str, t.Collection[str]], findings: Findings) -> None:
     """One name that is several images. What is pulled anew is known after that: the verdict on the preparation compares it."""
-    if request.workload.runtime not in CONTAINERS:
+    if not traits_of(request.workload.runtime).images:
         return
     found: dict[str, list[tuple[str, images.Image]]] = {}
     for name, roles in roles_on.items():
@@ -156,7 +156,7 @@ def check_runtime_of(name: str, host: Host, findings: Findings) -> None:
 
 def _check_executable(request: Request, host: Host, role: str, findings: Findings) -> None:
     template = request.template.roles[role]
-    if request.workload.runtime in CONTAINERS or not template.executable:
+    if traits_of(request.workload.runtime).program == "image" or not template.executable:
         return
     own = role == "router" or "executable" in request.workload.roles[role].own
     place = f"roles.{role}.executable" if own else "engine.executable"
@@ -172,7 +172,7 @@ def _check_executable(request: Request, host: Host, role: str, findings: Finding
 
 def _check_image(group: Group, template: RoleTemplate, host: Host, findings: Findings) -> None:
     """An image that is not there and cannot be had is told before anything stops."""
-    if group.runtime not in CONTAINERS or not template.image:
+    if not traits_of(group.runtime).images or not template.image:
         return
     facts = host.image(template.image)
     if facts and facts.get("exists") is False and (template.pull == "never" or not facts.get("pullable")):

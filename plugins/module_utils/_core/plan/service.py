@@ -11,13 +11,14 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.observed import Host
+from ..runtimes.table import traits_of
 from ..spec.cache_service import ROLE, CacheService
 from ..spec.workload import CACHE
 from ..template.cache_template import INSTEAD, CacheTemplate
 from ..work.member import Member
 from . import diff, record
 from .cache_member import as_it_runs, build
-from .member import CONTAINERS, member_id, seat_of
+from .member import member_id, seat_of
 from .placement import Seats
 from .preconditions import check_ephemeral, check_pasted_of, check_read, check_runtime_of
 from .seating import seat_instances
@@ -120,7 +121,7 @@ def _check_runtime(asked: ServiceRequest, situation: Situation, choice: Choice, 
 def _check_files(service: CacheService, host: Host, findings: Findings) -> None:
     """What an instance is started from is there before anything starts."""
     executable = service.executable if service.command is None else None
-    if service.runtime not in CONTAINERS and executable and not host.executable(executable).get("exists"):
+    if traits_of(service.runtime).program == "host" and executable and not host.executable(executable).get("exists"):
         findings.error(
             "executable-missing",
             f"pd_caches.{service.name}.executable: {executable} is not there, or not executable, on {host.name}.",

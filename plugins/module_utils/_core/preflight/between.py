@@ -337,7 +337,7 @@ def _gid(flight: Preflight, engines: t.Sequence[str], findings: Findings) -> Non
 
 
 def _digests(flight: Preflight, engines: t.Sequence[str], findings: Findings) -> None:
-    if flight.request.group.runtime != "docker":
+    if not flight.traits.images:
         return
     found: dict[str, dict[str, list[str]]] = {}
     for name in engines:

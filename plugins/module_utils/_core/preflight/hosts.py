@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from ..base.finding import Findings
 from ..facts.observed import Host
 from ..plan.situation import Request
+from ..runtimes.table import traits_of
+from ..runtimes.traits import Traits
 from ..spec.spec import ENGINE_ROLES
 
 MIB, GIB = 2**20, 2**30
@@ -56,6 +58,11 @@ class Preflight:
     @property
     def hosts(self) -> t.Mapping[str, Host]:
         return self.request.hosts
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the group's runtime."""
+        return traits_of(self.request.group.runtime)
 
     def row(self, check: str, host: str, value: str, expected: str = "", verdict: str = "ok") -> None:
         self.rows.append(Row(check, host, value, expected, verdict))
@@ -127,7 +134,7 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
 
 
 def _image(flight: Preflight, host: Host, findings: Findings) -> None:
-    if flight.request.group.runtime != "docker":
+    if not flight.traits.images:
         return
     for image in sorted({str(p["image"]) for _m, p in flight.parts_on(host.name) if p.get("image")}):
         told = host.image(image)
@@ -149,8 +156,9 @@ def _image(flight: Preflight, host: Host, findings: Findings) -> None:
 
 
 def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
-    engine = host.runtime("docker")
-    if flight.request.group.runtime != "docker" or not engine.get("available"):
+    runtime = flight.request.group.runtime
+    engine = host.runtime(runtime)
+    if not flight.traits.containers or not engine.get("available"):
         return
     wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]}
     nvidia = any(gpu.id in wanted and (gpu.vendor or "").lower() == "nvidia" for gpu in host.gpus)
@@ -161,12 +169,12 @@ def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
             f"{host.name}: containers get no NVIDIA GPUs: the container engine (default runtime"
             f" {engine.get('default_runtime')}) has no NVIDIA"
             " Container Toolkit.",
-            "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure --runtime=docker, and restart"
+            f"Install nvidia-container-toolkit, then: nvidia-ctk runtime configure --runtime={runtime}, and restart"
             " the container engine.",
             [],
             host.name,
         )
-    value = f"docker {engine.get('version') or ''}, default runtime {engine.get('default_runtime') or 'unknown'}"
+    value = f"{runtime} {engine.get('version') or ''}, default runtime {engine.get('default_runtime') or 'unknown'}"
     flight.row(
         "container engine", host.name, value, "gives GPUs to containers" if nvidia else "", "error" if bad else "ok"
     )
@@ -234,12 +242,11 @@ def _rdma(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
 def _verbs(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
     """Whether programs can use the devices."""
     devices = look["rdma"]
-    containers = flight.request.group.runtime == "docker"
     missing = (
         "no /dev/infiniband/uverbs*"
         if not devices["verbs"]
         else ""
-        if devices["open"] or containers
+        if devices["open"] or flight.traits.containers
         else "not open to this user"
     )
     if missing:
@@ -307,7 +314,7 @@ def _gpu_direct(flight: Preflight, host: Host, look: Mapping, findings: Findings
 
 def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) -> None:
     """A proxy between members: the handshake over HTTP would go to it."""
-    inherited = {} if flight.request.group.runtime == "docker" else look["proxies"]["environment"]
+    inherited = {} if flight.traits.containers else look["proxies"]["environment"]
     addresses = sorted({a for m in flight.plan["members"] for a in (m["address"], m.get("kv_address")) if a})
     bad = False
     for member, part in flight.parts_on(name):
@@ -380,7 +387,7 @@ def _disks(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
         flight.row("disk", name, told, f"{size(DISK_WANTS)} free", "error" if why else "warning" if short else "ok")
     shm = look["shm"].get("free")
     # In a container it is the container's own.
-    if flight.request.group.runtime == "docker" or shm is None or not any(p["gpus"] for _m, p in flight.parts_on(name)):
+    if flight.traits.containers or shm is None or not any(p["gpus"] for _m, p in flight.parts_on(name)):
         return
     small = shm < SHM_WANTS
     if small:

@@ -13,6 +13,7 @@ from ..model import model_config
 from ..model.model_config import ModelConfig
 from ..recipes.engine import Engine, Sizes, Speculation
 from ..recipes.mode import Mode
+from ..runtimes.table import traits_of
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group, Role
 from ..template.template import GroupTemplate
@@ -88,7 +89,7 @@ def _side(group: Group, template: GroupTemplate, known: Known, name: str) -> Sid
     overrides = _overrides(arguments, engine)
     config = known.config_of(group.model)
     version = role.version
-    if version is None and group.runtime != "docker":
+    if version is None and traits_of(group.runtime).program == "host":
         version = known.engine_version(role, rendered.executable)
     connector = arguments.value(engine.spellings["kv_connector"]) if "kv_connector" in engine.spellings else None
     return Side(

@@ -15,6 +15,7 @@ from ..base.finding import Findings
 from ..base.version import below
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
+from ..runtimes.table import traits_of
 from ..spec import spec
 from ..spec.known import NOTHING, Known
 from ..spec.spec import ENGINE_ROLES, Group
@@ -121,12 +122,12 @@ def _check_mode_rules(group: Group, mode: Mode, findings: Findings) -> None:
             f"kv_lease: {group.kv_lease} s is below {minimum} s, in which no queued request is renewed.",
             "Leave it out for the recipe's.",
         )
-    if group.runtime == "docker" and not group.runtime_unread:
+    if traits_of(group.runtime).images and not group.runtime_unread:
         for role in group.roles.values():
             if not role.image and not (role.name == "router" and mode.router and mode.router.image):
                 findings.error(
                     "image-missing",
-                    f"roles.{role.name}: runtime docker needs an image, none is given.",
+                    f"roles.{role.name}: runtime {group.runtime} needs an image, none is given.",
                     "Write engine.image, by digest.",
                     [role.name],
                 )

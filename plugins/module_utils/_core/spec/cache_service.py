@@ -17,6 +17,7 @@ from ..base.reader import NAME, Reader
 from ..base.sizes import UNITS, parse_size
 from ..base.values import READERS
 from ..recipes.cache_recipe import BINDS, CacheRecipe, Option
+from ..runtimes import table
 from . import row
 from .fields import CacheService as CacheService
 
@@ -133,18 +134,19 @@ def _deployed(
 ) -> CacheService:
     values = row.read(CacheService, "cache", reader, where, entry)
     runtime, image, env = values["runtime"], values["image"], values["env"]
-    if entry.get("runtime") in (None, "docker") and not image:
+    traits = table.traits_of(runtime)
+    if entry.get("runtime") in (None, runtime) and traits.images and not image:
         reader.findings.error(
             "image-missing",
-            f"{where}.image: runtime docker needs an image that holds {recipe.executable or 'the service'}.",
-            "Name one, or choose runtime systemd or supervisor.",
+            f"{where}.image: runtime {runtime} needs an image that holds {recipe.executable or 'the service'}.",
+            f"Name one, or choose runtime {' or '.join(table.without_images())}.",
         )
     bind = reader.text(where, entry, "bind") or recipe.bind
     _check_bind(f"{where}.bind", bind, reader)
     values |= {
         "hosts": pattern,
         "options": options,
-        "image": image if runtime == "docker" else None,
+        "image": image if traits.images else None,
         "executable": values["executable"] or recipe.executable,
         "bind": bind,
     }

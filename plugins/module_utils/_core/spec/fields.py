@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..recipes.cache_recipe import Clients, Scope
+from ..runtimes import table
 from . import kv_cache
 from .kv_cache import KvCache
 from .row import (
@@ -39,7 +40,6 @@ from .row import (
 
 MAX_PORT = 65535
 PULL = ("missing", "always", "never")
-RUNTIMES = ("docker", "systemd", "supervisor")
 LIMITS = {"start": 1800, "stop": 30, "drain": 60}
 CACHE_LIMITS = {"start": 600, "stop": 30}
 
@@ -146,7 +146,7 @@ class Group:
         told="required",
     )
     served_model_name: str = row(text, "group", default="", revision="rendered", told="the group's name")
-    runtime: str = row(choice(*RUNTIMES), "group", default="docker", revision="rendered")
+    runtime: str = row(choice(*table.NAMES), "group", default=table.DEFAULT, revision="rendered")
     engine: None = row(apart, "group", default=None, told="nothing")
     roles: t.Mapping[str, Role] = row(apart, "group", default={}, revision="rendered", told="required")
     kv_cache: KvCache | None = row(_kv_cache, "group", default=None, revision="rendered", told="none")
@@ -188,7 +188,7 @@ class CacheService(Process):
     )
     hosts: str = row(pattern, "cache", default="", told="this or address")
     address: str | None = row(text, "cache", "cache elsewhere", default=None, told="this or hosts")
-    runtime: str = row(choice(*RUNTIMES), "cache", default="docker", revision="rendered")
+    runtime: str = row(choice(*table.NAMES), "cache", default=table.DEFAULT, revision="rendered")
     port: int | None = row(integer(1, MAX_PORT), "cache", default=None, revision="always", told="a free one")
     bind: str = row(text, "cache", default="address", revision="rendered", told="the kind's")
     # Read by what the kind says of each (spec/cache_service.py).

@@ -13,11 +13,11 @@ import typing as t
 
 from ..base.finding import Findings
 from ..base.reader import NAME, Reader, kind
+from ..runtimes import table
 from . import row
 from .fields import LIMITS as LIMITS
 from .fields import MAX_PORT as MAX_PORT
 from .fields import PULL as PULL
-from .fields import RUNTIMES as RUNTIMES
 from .fields import Group as Group
 from .fields import Role as Role
 
@@ -48,7 +48,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
     return Group(
         name=name,
         **values,
-        runtime_unread=spec.get("runtime") is not None and spec["runtime"] not in RUNTIMES,
+        runtime_unread=spec.get("runtime") is not None and spec["runtime"] not in table.NAMES,
         engine_command=row.command(row.At(reader, above, engine, "command")),
         engine_executable=row.text(row.At(reader, above, engine, "executable")),
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from ..runtimes import table
+
 # What `-e` and the inventory may set (docs/playbooks.md, docs/spec.md).
 KNOWN = (
     "pd_address",
@@ -16,7 +18,6 @@ KNOWN = (
     "pd_cache",
     "pd_caches",
     "pd_decode",
-    "pd_docker_host",
     "pd_fail_on",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
@@ -39,9 +40,8 @@ KNOWN = (
     "pd_proof",
     "pd_reserve_ports",
     "pd_restart_caches",
-    "pd_scope",
     "pd_state_dir",
-    "pd_supervisord",
+    *table.variables(),
 )
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")

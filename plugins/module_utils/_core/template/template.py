@@ -16,6 +16,7 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..recipes.engine import Engine, Sizes
 from ..recipes.mode import Band, Membership, Mode, RouterRecipe
+from ..runtimes.table import traits_of
 from ..spec.known import NOTHING, Known
 from ..spec.spec import ENGINE_ROLES, ROLES, Group, Role
 from .connector import choose
@@ -27,9 +28,6 @@ from .role import NO_SIZES, check_placeholders, environment, mounted, partial
 from .role import CompiledRole as CompiledRole
 from .role import RoleTemplate as RoleTemplate
 from .role import revision_of as revision_of
-
-# Where a member finds its own files: bound into its container, else in the directory that it is started in.
-FILES = {"docker": "/run/inferops-pd"}
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ def _role_values(
         or "",
         "kv_load_failure_policy": group.kv_load_failure_policy,
         "kv_lease": lease_of(group, mode),
-        "files": FILES.get(group.runtime, "."),
+        "files": traits_of(group.runtime).files,
     }
     for peer, size in sizes.items():
         for key, number in (("tensor", size.tensor), ("data", size.data), ("pipeline", size.pipeline)):
