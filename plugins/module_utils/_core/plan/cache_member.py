@@ -29,8 +29,6 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
     values = _host_values(template, name, index, host, seat)
     address = _reached(values["bind"], host)
     probe = _probe(template, values, seat)
-    compiled = CompiledRole(template.role)
-    argv, env, files = compiled.fill(values)
     labels = {
         "schema": SCHEMA,
         "group": service.name,
@@ -51,27 +49,7 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         "policy": None,
         "service": {"provider": recipe.name, "scope": service.scope, "clients": service.clients},
     }
-    part = {
-        "host": host.name,
-        "rank": 0,
-        "gpus": [],
-        "port": seat.port,
-        "ports": seat.ports,
-        "image": template.role.image,
-        "pull": template.role.pull,
-        "vendor": None,
-        "model": None,
-        "executable": service.executable,
-        "argv": argv,
-        "env": env,
-        "secrets": list(template.role.secrets),
-        "files": files,
-        "mounts": compiled.fill_mounts(values),
-        "devices": list(template.role.devices),
-        "limits": dict(template.role.resources),
-        "ipc": "host" if recipe.host_ipc else None,
-        "labels": labels,
-    }
+    part = _part(template, host, seat, values, labels)
     return {
         "id": name,
         "role": ROLE,
@@ -85,6 +63,36 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         "stop": {"grace": service.limits["stop"], "drain": 0},
         "restart": dict(recipe.restart),
         "identity": {},
+    }
+
+
+def _part(
+    template: CacheTemplate, host: Host, seat: Seat, values: t.Mapping[str, t.Any], labels: dict[str, t.Any]
+) -> dict[str, t.Any]:
+    """What runs on the host: the template's texts with this place's values."""
+    service, recipe, role = template.service, template.recipe, template.role
+    compiled = CompiledRole(role)
+    argv, env, files = compiled.fill(values)
+    return {
+        "host": host.name,
+        "rank": 0,
+        "gpus": [],
+        "port": seat.port,
+        "ports": seat.ports,
+        "image": role.image,
+        "pull": role.pull,
+        "vendor": None,
+        "model": None,
+        "executable": service.executable,
+        "argv": argv,
+        "env": env,
+        "secrets": list(role.secrets),
+        "files": files,
+        "mounts": compiled.fill_mounts(values),
+        "devices": list(role.devices),
+        "limits": dict(role.resources),
+        "ipc": "host" if recipe.host_ipc else None,
+        "labels": labels,
     }
 
 

@@ -17,8 +17,20 @@ from ..base.reader import NAME, Reader
 from ..base.sizes import UNITS, parse_size
 from ..recipes.cache_recipe import BINDS, CacheRecipe, Option
 from . import row
-from .fields import MAX_PORT
-from .fields import CacheService as CacheService
+from .fields import MAX_PORT, CacheService
+
+# A service's entry is taken from here with the functions that read it.
+__all__ = (
+    "ANY",
+    "ROLE",
+    "CacheService",
+    "client_values",
+    "parse",
+    "services_named",
+    "split_address",
+    "users_by_service",
+    "users_of",
+)
 
 ROLE = "cache"
 KEYS = row.keys(CacheService, "cache")
