@@ -44,7 +44,7 @@ PURE = {
     "shlex", "time", "typing",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
-HOST_ROOMS = {"base", "facts", "work", "watch", "proof"}
+HOST_ROOMS = {"base", "facts", "runtimes", "work", "watch", "proof"}
 
 # The folders, as the table of docs/architecture.md has them: what each may import beside itself.
 FOLDERS: dict[str, set[str]] = {

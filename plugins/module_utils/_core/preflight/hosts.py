@@ -265,7 +265,7 @@ def _verbs(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> 
 
 def _memlock(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
     """Whether a member may register memory with the devices: a unit and a container set their own limit."""
-    if flight.request.group.runtime != "supervisor":
+    if not flight.traits.user_limits:
         return
     rights = look["rights"]
     limited = rights["memlock"] is not None and not rights["ipc_lock"]

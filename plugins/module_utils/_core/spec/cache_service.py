@@ -19,7 +19,19 @@ from ..base.values import READERS
 from ..recipes.cache_recipe import BINDS, CacheRecipe, Option
 from ..runtimes import table
 from . import row
-from .fields import CacheService as CacheService
+from .fields import CacheService
+
+# A service's entry is taken from here with the functions that read it.
+__all__ = (
+    "ANY",
+    "ROLE",
+    "CacheService",
+    "client_values",
+    "parse",
+    "services_named",
+    "users_by_service",
+    "users_of",
+)
 
 ROLE = "cache"
 KEYS = row.keys(CacheService, "cache")

@@ -15,11 +15,10 @@ from ..base.finding import Findings
 from ..base.reader import NAME, Reader, kind
 from ..runtimes import table
 from . import row
-from .fields import LIMITS as LIMITS
-from .fields import MAX_PORT as MAX_PORT
-from .fields import PULL as PULL
-from .fields import Group as Group
-from .fields import Role as Role
+from .fields import MAX_PORT, Group, Role
+
+# What others take from here beside what is written below.
+__all__ = ("ENGINE_ROLES", "MAX_PORT", "ROLES", "Group", "Role", "parse", "secrets_of")
 
 ENGINE_ROLES = row.ENGINE_ROLES
 ROLES = row.ROLES

@@ -24,10 +24,10 @@ from .connector_argument import connector_argument
 from .kv_cache_template import cache_arguments, files_of, uses_of, without_hybrid
 from .kv_cache_use import Use, added, block
 from .owned_flags import Pasted, Told, without_owned
-from .role import NO_SIZES, check_placeholders, environment, mounted, partial
-from .role import CompiledRole as CompiledRole
-from .role import RoleTemplate as RoleTemplate
-from .role import revision_of as revision_of
+from .role import NO_SIZES, CompiledRole, RoleTemplate, check_placeholders, environment, mounted, partial, revision_of
+
+# A template of a group is taken from here together with those of its roles.
+__all__ = ("CompiledRole", "GroupTemplate", "RoleTemplate", "band_width", "lease_of", "render")
 
 
 @dataclass(frozen=True)
