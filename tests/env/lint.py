@@ -1,6 +1,6 @@
 """Runs the linters, each as one counted test: `lint.py` for all, `lint.py mypy docs` for some.
 
-The collection is linted as a copy in a tree of the shape ansible_collections/inferops/pd, since ansible-test
+The collection is linted as copies in trees of the shape ansible_collections/inferops/pd, since ansible-test
 refuses any other; ruff, mypy and yamllint read the clone itself.
 """
 
@@ -19,8 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 CLONE = Path(__file__).resolve().parents[2]
-TREE = CLONE / ".build/lint"
-COPY = TREE / "ansible_collections/inferops/pd"
+TREES = CLONE / ".build/lint"
 CACHE = Path(os.environ.get("PD_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "inferops-pd"))
 # ansible-test keeps environments under $HOME/.ansible/test: given a home of ours, it leaves the user's alone.
 SANITY_HOME = CACHE.expanduser() / "ansible-test"
@@ -32,17 +31,29 @@ DEADLINE = 900
 class Check:
     name: str
     argv: list[str]
-    cwd: Path = CLONE
+    copied: bool = False  # it reads a copy of its own: what it writes there, no other check sees
     only: str = ""  # the lines of its output that say something
 
+    @property
+    def tree(self) -> Path:
+        return TREES / self.name
 
-# The slowest first: two run at a time.
+    @property
+    def cwd(self) -> Path:
+        return self.tree / "ansible_collections/inferops/pd" if self.copied else CLONE
+
+
+SANITY = ["ansible-test", "sanity", "--color", "no"]
+TOLD = r"^(ERROR|FATAL|Running sanity)"
+# The slowest first. ansible-test does one thing at a time and is slower than all others together: its pylint is half of it, so it is a
+# check of its own, and the rest is whatever else there is.
 CHECKS = [
-    Check("sanity", ["ansible-test", "sanity", "--color", "no"], COPY, only=r"^(ERROR|FATAL|Running sanity)"),
-    Check("ansible-lint", ["ansible-lint", "--offline", "--nocolor"], COPY),
+    Check("sanity", [*SANITY, "--skip-test", "pylint"], copied=True, only=TOLD),
+    Check("sanity-pylint", [*SANITY, "--test", "pylint"], copied=True, only=TOLD),
+    Check("ansible-lint", ["ansible-lint", "--offline", "--nocolor"], copied=True),
+    Check("docs", ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "."], copied=True),
     Check("mypy", ["mypy"]),
-    Check("docs", ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "."], COPY),
-    Check("changelog", ["antsibull-changelog", "lint"], COPY),
+    Check("changelog", ["antsibull-changelog", "lint"], copied=True),
     Check("yamllint", ["yamllint", "--strict", "."]),
     Check("ruff-check", ["ruff", "check", "--output-format", "concise", "."]),
     Check("ruff-format", ["ruff", "format", "--check", "."]),
@@ -57,19 +68,23 @@ class Outcome:
     seconds: float
 
 
-def copy_collection() -> None:
-    """Lays every file that git tracks, or would, below TREE."""
+def tracked() -> list[str]:
+    """Every file that git tracks, or would."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=CLONE, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    shutil.rmtree(COPY, ignore_errors=True)
-    for name in filter(None, listed.split("\0")):
-        if (CLONE / name).is_file():  # neither deleted since, nor a repository within this one
-            (COPY / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(CLONE / name, COPY / name, follow_symlinks=False)
+    # Neither deleted since, nor a repository within this one.
+    return [name for name in filter(None, listed.split("\0")) if (CLONE / name).is_file()]
+
+
+def copy_collection(copy: Path, names: list[str]) -> None:
+    shutil.rmtree(copy, ignore_errors=True)
+    for name in names:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(CLONE / name, copy / name, follow_symlinks=False)
     # Without a repository of its own the copy would be taken for ignored files of the clone's.
-    subprocess.run(["git", "init", "--quiet", str(COPY)], check=True)
+    subprocess.run(["git", "init", "--quiet", str(copy)], check=True)
 
 
 def prepare_sanity() -> None:
@@ -105,21 +120,17 @@ def module_python_dirs() -> list[str]:
     return dirs
 
 
-def environment() -> dict[str, str]:
-    path = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    return {**os.environ, "PATH": ":".join(path), "ANSIBLE_COLLECTIONS_PATH": str(TREE), "NO_COLOR": "1"}
-
-
-def sanity_environment() -> dict[str, str]:
-    prepare_sanity()
-    own = environment()
+def environment(check: Check) -> dict[str, str]:
+    tools, rest = str(Path(sys.executable).parent), os.environ["PATH"]
+    own = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(check.tree), "NO_COLOR": "1"}
+    if check.argv[0] != "ansible-test":
+        return {**own, "PATH": ":".join([tools, rest])}
     # After the linters' own Python, before pyenv's shims, which ansible-test cannot start.
-    tools, rest = own["PATH"].split(":", 1)
     return {**own, "HOME": str(SANITY_HOME), "PATH": ":".join([tools, *module_python_dirs(), rest])}
 
 
 def run(check: Check) -> Outcome:
-    env = sanity_environment() if check.name == "sanity" else environment()
+    env = environment(check)
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -155,13 +166,17 @@ def main() -> int:
         print(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(check.name for check in CHECKS)}")
         return 2
     checks = [check for check in CHECKS if check.name in wanted]
-    TREE.mkdir(parents=True, exist_ok=True)
-    with (TREE / "lock").open("w") as lock:
-        # A second run would pull the copy from under the first.
+    TREES.mkdir(parents=True, exist_ok=True)
+    with (TREES / "lock").open("w") as lock:
+        # A second run would pull the copies from under the first.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if any(check.cwd == COPY for check in checks):
-            copy_collection()
-        with ThreadPoolExecutor(max_workers=2) as pool:
+        names = tracked()
+        for check in checks:
+            if check.copied:
+                copy_collection(check.cwd, names)
+        if any(check.argv[0] == "ansible-test" for check in checks):
+            prepare_sanity()
+        with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) as pool:
             outcomes = list(pool.map(run, checks))
     bad = [outcome for outcome in outcomes if not outcome.good]
     for outcome in bad:
