@@ -43,8 +43,8 @@ demo-down: env-run ## Remove what `make demo` deployed
 test: env-tools ## Run all stages, the quick ones first, and count their tests in one line
 	@$(VENV)/tools/bin/python tests/env/stages.py $(STAGES)
 
-test-lint: env-tools ## Run the linters (CHECKS="mypy docs" for some)
-	@$(VENV)/tools/bin/python tests/env/lint.py $(CHECKS)
+test-lint: env-tools ## Run the linters (ARGS="-k mypy" for one)
+	@tests/env/pytest.sh lint tools tests/env -n 2 --dist worksteal -v $(ARGS)
 
 test-unit: env-tools ## Test the rules and the plugins, nothing else running
 	@tests/env/pytest.sh unit tools tests/unit $(ARGS)

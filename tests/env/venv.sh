@@ -15,18 +15,26 @@ versions_for() {
     esac
 }
 
-contents() { # REQUIREMENTS, with the files that it includes
-    cat "$1"
-    (cd "$here" && sed -n 's/^-r //p' "$1" | xargs -r cat)
+contents() { # NAME REQUIREMENTS: these with the files that they include, and what is laid beside the packages
+    cat "$2"
+    (cd "$here" && sed -n 's/^-r //p' "$2" | xargs -r cat)
+    [ "$1" = run ] || cat "$here/pd_compiled.py"
 }
 
 build() { # VENV PYTHON REQUIREMENTS
+    local packages
     rm -rf "$1"
     "$2" -m venv "$1"
     if ! "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$3" >"$1/pip.log" 2>&1; then
         grep -v 'is ignored: it is neither' "$1/pip.log" | tail -n 20 >&2
         echo "venv.sh: pip could not install $3; its whole output is in $1/pip.log" >&2
         return 1
+    fi
+    # `make demo` runs without it, as a user does.
+    if [ "$(basename "$3")" != requirements-run.txt ]; then
+        packages=$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+        cp "$here/pd_compiled.py" "$packages/"
+        echo 'import pd_compiled' >"$packages/pd_compiled.pth"
     fi
     # Last: an environment without this mark was interrupted, and is made again.
     touch "$1/.complete"
@@ -37,7 +45,7 @@ ensure() { # NAME
     versions=$(versions_for "$name")
     # shellcheck disable=SC2086
     python=$("$here/python.sh" $versions)
-    key=$({ "$python" -VV && contents "$requirements"; } | sha256sum | cut -c1-12)
+    key=$({ "$python" -VV && contents "$name" "$requirements"; } | sha256sum | cut -c1-12)
     venv="$cache/venv/$name-$key"
     mkdir -p "$cache/venv" "$clone/.build/venv"
     (
@@ -48,6 +56,8 @@ ensure() { # NAME
             build "$venv" "$python" "$requirements"
         fi
     ) 9>"$venv.lock"
+    # What pd_compiled.py kept of sources that are gone by now; what is still wanted is made again.
+    find "$venv/compiled" -type f -mtime +7 -delete 2>/dev/null || true
     ln -sfn "$venv" "$clone/.build/venv/$name"
 }
 
