@@ -15,6 +15,7 @@ import builders
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
 
 MEMBERS = 8
 
@@ -40,9 +41,10 @@ def main(count: int) -> None:
     before, base = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     hosts = {name: read_host(name, facts) for name, facts in raw.items()}
     patterns = {"prefill": names, "decode": names, "router": ["h0"]}
-    request = plan.Request(verdict.group, verdict.template, hosts, patterns, "deploy", builders.RUN)
+    request = Request(verdict.group, verdict.template, patterns, "deploy", Reality(hosts, builders.RUN))
     findings = Findings()
-    made = plan.make(request, findings)
+    # As the action returns it.
+    made = plan.make(request, findings).to_plain()
     spent = time.process_time() - before
     assert not findings.errors, [f.message for f in findings.errors]
     told = {"hosts": count, "members": len(made["members"]) - 1, "cpu": spent}

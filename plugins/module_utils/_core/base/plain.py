@@ -23,22 +23,31 @@ def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
     return tuple((f.name, bool(f.metadata.get("if_any"))) for f in dataclasses.fields(kind))
 
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
 def to_plain(value: t.Any) -> t.Any:
-    """A value of frozen dataclasses, mappings and sequences as JSON has it; nothing of it is shared with `value`."""
+    """A value of frozen dataclasses and tuples as JSON has it. A mapping or list that is plain already is shared, not copied: a plan of a
+    thousand hosts has a million of such values. A mapping is of one kind: by its first value it is known whether it is plain."""
     kind = type(value)
-    if kind is str or value is None or kind is int or kind is bool or kind is float:
+    if kind in _LEAVES or kind is list:
         return value
-    if kind is dict:
-        return {key: to_plain(one) for key, one in value.items()}
-    if kind is list or kind is tuple:
-        return [to_plain(one) for one in value]
-    if dataclasses.is_dataclass(kind):
-        told = ((name, getattr(value, name), optional) for name, optional in _fields(kind))
-        return {name: to_plain(one) for name, one, optional in told if not (optional and one is None)}
+    if kind is tuple:
+        return [one if type(one) in _LEAVES else to_plain(one) for one in value]
     if isinstance(value, t.Mapping):
-        return {key: to_plain(one) for key, one in value.items()}
+        first = type(next(iter(value.values()), None))
+        if first is tuple or dataclasses.is_dataclass(first):
+            return {key: to_plain(one) for key, one in value.items()}
+        return value if kind is dict else dict(value)
+    if dataclasses.is_dataclass(kind):
+        told = {}
+        for name, optional in _fields(kind):
+            one = getattr(value, name)
+            if not (optional and one is None):
+                told[name] = one if type(one) in _LEAVES else to_plain(one)
+        return told
     if isinstance(value, (set, frozenset)):
-        return sorted(to_plain(one) for one in value)
+        return sorted(value)
     return value
 
 

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.address import of_url
-from ..facts.observed import Hold, Host, Member, Used
+from ..facts.observed import Hold, Host, Machine, Member, Used
 from ..facts.record import Record, newest
 from ..work.member import Bands
 from .value import Plan
@@ -201,10 +201,19 @@ def peers_named_by(router: Member) -> t.Iterator[tuple[str, str, int]]:
             yield (member, *place)
 
 
-def shared_with(host: Host, hosts: t.Mapping[str, Host]) -> t.Iterator[tuple[int, str]]:
+def by_machine(hosts: t.Mapping[str, Host]) -> dict[Machine, list[Host]]:
+    """The names that each machine has in the inventory."""
+    found: dict[Machine, list[Host]] = {}
+    for host in hosts.values():
+        if host.machine.known:
+            found.setdefault(host.machine, []).append(host)
+    return found
+
+
+def shared_with(host: Host, machines: t.Mapping[Machine, t.Sequence[Host]]) -> t.Iterator[tuple[int, str]]:
     """Ports that the same machine has under other names of the inventory, also of members that are down, and those that are held."""
-    for other in hosts.values():
-        if other is not host and host.machine.known and other.machine == host.machine:
+    for other in machines.get(host.machine, ()):
+        if other is not host:
             for member in other.members:
                 yield from ((port, f"member {member.id} of {other.name}") for port in member.ports)
             for hold in other.holds:

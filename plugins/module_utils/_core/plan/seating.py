@@ -14,7 +14,7 @@ from ..facts.observed import Member
 from ..spec.spec import MAX_PORT, ROLES
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
-from .placement import Placer, Room, Seat, named_ports, reserved_on, shared_with
+from .placement import Placer, Room, Seat, by_machine, named_ports, reserved_on, shared_with
 from .situation import Choice, Coming, Request, ServiceRequest
 
 
@@ -118,7 +118,7 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
     again = {*(m.id for m in choice.replace), member_id(name, "router", 0)}
     # What its registry alone has of this group leaves it before anything comes.
     named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again or not member))
-    rooms = {}
+    rooms, machines = {}, by_machine(request.hosts)
     for host in request.hosts.values():
         if host.name in request.reality.silent:
             continue
@@ -127,7 +127,7 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
         ports, gpus = reserved_on(request.reality.reserved, name, host.name)
         for where in sorted(host.names):
             ports = {**named.get(where, {}), **kept.get(where, {}), **ports}
-        ports = {**dict(shared_with(host, request.hosts)), **ports}
+        ports = {**dict(shared_with(host, machines)), **ports}
         rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name, lingering)
     return rooms
 
