@@ -206,7 +206,7 @@ class Groups(Workloads):
             group,
             template,
             patterns,
-            t.cast("Action", asked.action),
+            t.cast(Action, asked.action),
             asked.reality(asked.silent(patterns)),
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
@@ -258,7 +258,7 @@ class Caches(Workloads):
         pattern = self.action.pattern_hosts(service.hosts)
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
-        request = ServiceRequest(service, template, patterns, t.cast("Action", asked.action), reality)
+        request = ServiceRequest(service, template, patterns, t.cast(Action, asked.action), reality)
         return core_plan.make(request, judged.findings)
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
