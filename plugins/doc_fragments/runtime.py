@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import typing as t
 
 from ..module_utils._core.runtimes.table import RUNTIMES
 
@@ -19,7 +20,8 @@ _OPTIONS = "".join(
 
 
 class ModuleDocFragment:
-    DOCUMENTATION = rf"""
+    # Annotated, since ansible-test reads plain assignments of this class without running it, and these options follow from the table.
+    DOCUMENTATION: t.ClassVar[str] = rf"""
 options:
   runtime_options:
     description:
