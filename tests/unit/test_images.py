@@ -32,5 +32,5 @@ def test_images_of_one_name(found, count):
 
 
 def test_they_are_told_with_their_hosts():
-    told = images.told(images.kinds([("h2", A), ("h1", A), ("h3", B)]))
+    told = images.listed(images.kinds([("h2", A), ("h1", A), ("h3", B)]))
     assert told == "sha256:1111 on h1, h2; sha256:2222 on h3"

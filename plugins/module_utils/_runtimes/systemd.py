@@ -145,7 +145,7 @@ class Systemd:
         for path in sorted(glob.glob(f"{glob.escape(prefix)}*{suffix}")):
             try:
                 with open(path, encoding="utf-8", errors="replace") as stream:
-                    told = systemd_unit.told(stream.read())
+                    told = systemd_unit.marks_of(stream.read())
             except OSError:
                 continue
             member = path[len(prefix) : -len(suffix)]

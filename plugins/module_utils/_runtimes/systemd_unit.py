@@ -85,10 +85,10 @@ State={state_dir}
 
 def belongs_to(text: str) -> str | None:
     """The state directory that a unit file of ours says it belongs to; None when it is not ours."""
-    return told(text).get("State")
+    return marks_of(text).get("State")
 
 
-def told(text: str) -> dict[str, str]:
+def marks_of(text: str) -> dict[str, str]:
     """What a unit file of ours says of itself: Group, Member and State."""
     found = re.search(r"^\[X-Inferops-pd\]\n((?:.+\n?)*)", text, re.M)
     return dict(line.split("=", 1) for line in found[1].splitlines() if "=" in line) if found else {}

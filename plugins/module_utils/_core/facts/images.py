@@ -35,7 +35,7 @@ def name_of(image: Image) -> str:
     return str(image.get("digest") or image.get("id") or "")
 
 
-def told(kinds_: t.Iterable[t.Sequence[tuple[str, Image]]]) -> str:
+def listed(kinds_: t.Iterable[t.Sequence[tuple[str, Image]]]) -> str:
     """Which image where, for a person."""
     lines = [
         f"{name_of(kind[0][1])[:_SHOWN]} on {', '.join(sorted({host for host, _image in kind}))}" for kind in kinds_

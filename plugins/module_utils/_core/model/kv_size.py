@@ -53,6 +53,6 @@ def seconds(per_token: int, tokens: int, mbit: float) -> float:
     return per_token * tokens * 8 / (mbit * 1e6)
 
 
-def told(per_token: int | None) -> str:
+def in_words(per_token: int | None) -> str:
     """For the table."""
     return f"{per_token / 1024:.3g} KiB" if per_token else "unknown"

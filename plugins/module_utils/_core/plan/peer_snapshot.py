@@ -71,7 +71,7 @@ def same_start(noted: Start, now: Start) -> bool:
 def compare(
     noted: t.Sequence[Plain], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
 ) -> Change:
-    """The peers of a router's snapshot against `peers`, of which `kept` run already. URLs in `ignore` cannot be told anything of."""
+    """The peers of a router's snapshot against `peers`, of which `kept` run already. Of URLs in `ignore` nothing is known."""
     change = Change()
     before = {p["member"]: p for p in noted if p["url"] not in ignore}
     after = {p.member: p for p in peers}

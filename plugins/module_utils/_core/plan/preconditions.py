@@ -14,7 +14,7 @@ from ..facts.observed import Host
 from ..runtimes.table import traits_of
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template import kv_compose
-from ..template.pasted import told
+from ..template.pasted import meanings
 from ..template.template import RoleTemplate
 from ..work.member import Member
 from .placement import Seat
@@ -106,7 +106,7 @@ def _check_images(request: Request, roles_on: t.Mapping[str, t.Collection[str]],
         if len(kinds) > 1:
             findings.error(
                 "image-differs",
-                f"image {image} is {len(kinds)} images: {images.told(kinds)}.",
+                f"image {image} is {len(kinds)} images: {images.listed(kinds)}.",
                 "Write its digest in the spec (name@sha256:...), or have one of them on all hosts (pull: always).",
                 ENGINE_ROLES,
             )
@@ -235,14 +235,14 @@ def check_pasted_of(
     """The same of one role, whose args are written at `place`; `instead` is what to write."""
     argvs = [part.argv for m in members if m.role == role.role for part in m.parts] if role.pasted else []
     mine = [option for argv in argvs for option in options(argv)]
-    got = {text for option in mine for text in told(option, parts=True)}
+    got = {text for option in mine for text in meanings(option, parts=True)}
     composed = any(_composed(option) for option in mine)
     for written, derived in role.pasted:
         (option,) = options([written])
         if role.service and not composed and _composed(option):
             # Its members start without the cache: nobody has the line to compare with.
             continue
-        if members and not told(option) & got:
+        if members and not meanings(option) & got:
             findings.error(
                 "owned-flag",
                 f"{place}: {written} is not yours to set: the plan gives each member its own ({derived}).",

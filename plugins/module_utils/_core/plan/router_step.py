@@ -84,13 +84,13 @@ def _manual(base: RouterStep, request: Request, choice: Choice, findings: Findin
         findings.warning(
             "router-peers-by-hand",
             f"{', '.join(leaving)} will be removed, and {who}: it goes on sending requests there unless you take them out first.",
-            f"Before you run this, make the router's peers: {told(first)}.",
+            f"Before you run this, make the router's peers: {peer_list(first)}.",
             ["router"],
         )
     return replace(base, step="operator", why=why, first=first)
 
 
-def told(peers: t.Sequence[Peer]) -> str:
+def peer_list(peers: t.Sequence[Peer]) -> str:
     """The exact peer list, as an operator applies it. Ports that a router may have to be told are named."""
     texts = []
     for p in peers:

@@ -157,7 +157,7 @@ def _speed(flight: Preflight, findings: Findings) -> None:
         flight.row(
             "KV cache",
             flight.request.group.name,
-            f"{kv_size.told(token)} a token, {size(token * PROMPT)} for {PROMPT} tokens",
+            f"{kv_size.in_words(token)} a token, {size(token * PROMPT)} for {PROMPT} tokens",
         )
     for name, reach in flight.reaches.items():
         for told in reach.get("measured") or ():
@@ -212,7 +212,7 @@ def _slow(
         findings.warning(
             "kv-transfer-slow",
             f"{way}: the KV cache of a prompt of {PROMPT} tokens is {size((token or 0) * PROMPT)}"
-            f" ({kv_size.told(token)} a token) and takes {took:.2g} s at"
+            f" ({kv_size.in_words(token)} a token) and takes {took:.2g} s at"
             f" {rate(link if rdma and link else got)}; expected is {SLOW:g} s at most: computing it where it is"
             " answered may be faster.",
             "Use a faster KV interface (pd_kv_interface), RDMA, an FP8 KV cache on both roles, or no"

@@ -69,7 +69,7 @@ def of(
     reach: Reach = EVERYWHERE,
     away: t.Collection[str] = (),
 ) -> State:
-    """Everything that is to be said of a workload. `away` are hosts out of service."""
+    """The state of a workload, with all that is reported of it. `away` are hosts out of service."""
     kind, name = subject.kind, subject.name
     situation = Situation.of(name, hosts, silent, away, formations=kind.joined)
     noted, template = situation.record, subject.template

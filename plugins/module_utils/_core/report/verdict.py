@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..facts import images
-from ..plan.router_step import told as peers_told
+from ..plan.router_step import peer_list
 from ..plan.value import Plan
 from ..spec.workload import GROUP, KINDS
 from ..work.member import Member
@@ -113,7 +113,7 @@ def _members(plan: Plan, results: Results, readiness: str) -> Verdict:
     nobody = "nothing can be told of it: its host does not answer, or its label is damaged. It may run, or not"
     # Of members that need nothing of each other, one out of sight takes nothing from the rest: the plan has told of it.
     for name in plan.unknown if kind.joined else ():
-        verdict.failed.setdefault(name, told(None, nobody, outcome="unknown"))
+        verdict.failed.setdefault(name, failure(None, nobody, outcome="unknown"))
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
     for host in plan.hosts:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
@@ -136,7 +136,7 @@ def _other_formation(plan: Plan, member: Member, results: Results, verdict: Verd
     verdict.formations[member.id] = carried
     if not wanted or not carried or carried == wanted:
         return None
-    return told(
+    return failure(
         host,
         f"what listens on its port is of another formation ({carried[:8]}; the group's is {wanted[:8]})",
         outcome="failed",
@@ -209,7 +209,8 @@ def prepared(plan: Plan, results: Results) -> Verdict:
         kinds = images.kinds(where)
         if len(kinds) > 1:
             verdict.problems[name] = [
-                f"it is {len(kinds)} images: {images.told(kinds)}. Write its digest in the spec, or have one of them on all (pull: always)."
+                f"it is {len(kinds)} images: {images.listed(kinds)}."
+                " Write its digest in the spec, or have one of them on all (pull: always)."
             ]
     verdict.good = verdict.complete = not verdict.problems
     lines = [f"{_subject(plan)}: nothing was stopped and nothing was started.", *_problems(verdict)]
@@ -242,19 +243,19 @@ def why_part(member: str, host: str, results: Results) -> dict[str, t.Any] | Non
     if out_of_reach(results, host):
         reasons = (_one_line(r.get("msg")) for r in results.get(host) or () if r.get("unreachable"))
         text = next(reasons, "")
-        return told(host, f"{host} did not answer" + (f": {text}" if text else ""), outcome="unreachable")
+        return failure(host, f"{host} did not answer" + (f": {text}" if text else ""), outcome="unreachable")
     seen = _seen(member, results[host])
     if seen and seen.get("state") == "ready":
         return None
     for result in results[host]:
         broken = (result.get("failed_members") or {}).get(member)
         if broken:
-            return told(host, _one_line(broken), outcome="failed")
+            return failure(host, _one_line(broken), outcome="failed")
     if seen is None:
         refused = (_one_line(r.get("msg")) for r in results[host] if bad(r))
-        return told(host, next(refused, "") or "its host said nothing of it", outcome="unknown")
+        return failure(host, next(refused, "") or "its host said nothing of it", outcome="unknown")
     return {
-        **told(host, _one_line(seen.get("why")) or str(seen.get("state")), seen.get("outcome") or seen.get("state")),
+        **failure(host, _one_line(seen.get("why")) or str(seen.get("state")), seen.get("outcome") or seen.get("state")),
         "advice": seen.get("advice") or "",
         "log": seen.get("log"),
         "log_line": seen.get("log_line"),
@@ -268,14 +269,14 @@ def _seen(member: str, said: t.Sequence[Result]) -> Result | None:
     return found[-1] if found else None
 
 
-def told(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
+def failure(host: str | None, why: str, outcome: t.Any = None) -> dict[str, t.Any]:
     """What is said of a member that is not as wanted."""
     return {"host": host, "why": why, "advice": "", "log": None, "outcome": outcome}
 
 
 def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
-    """Whether every member that had to go is seen to be gone. Where that cannot be told nothing may start, and where the router or a host
-    cannot be told anything of, no engine may stop either."""
+    """Whether every member that had to go is seen to be gone. While that is not known nothing may start; and while it is not known of the
+    router, no engine may stop either."""
     verdict, kind = Verdict(phase), KINDS[plan.kind]
     for host, part in parts(plan).items():
         every = part.absent
@@ -284,12 +285,12 @@ def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
             if every:
                 verdict.unreachable.append(host)
                 verdict.failed.update(
-                    {m: told(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in every}
+                    {m: failure(host, f"{host} did not answer: it may still run", outcome="unreachable") for m in every}
                 )
             continue
         for result in said or ():
             for name, why in (result.get("failed_members") or {}).items():
-                verdict.failed[name] = told(host, _one_line(why), outcome="failed")
+                verdict.failed[name] = failure(host, _one_line(why), outcome="failed")
             if refusal(result):
                 verdict.problems.setdefault(host, []).append(reason(result))
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
@@ -327,7 +328,7 @@ def _message(plan: Plan, results: Results, verdict: Verdict, readiness: str, sto
     if final:
         lines += _proven(results)
     if final and plan.router.step == "operator":
-        lines.append(f"Now make the router's peers, which are yours to set: {peers_told(plan.router.peers)}.")
+        lines.append(f"Now make the router's peers, which are yours to set: {peer_list(plan.router.peers)}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
     if not verdict.complete:
         if plan.action == "restart" and final and not verdict.good:

@@ -60,7 +60,7 @@ class KvCache:
 def read(where: str, mapping: t.Mapping[str, t.Any], reader: Reader, role: str = "") -> KvCache | None:
     """`kv_cache` of a group, or of a `role`; None where it is not written. `reader` is the spec's, and collects what does not fit.
 
-    An empty dictionary is none at a group, and at a role says that this one has none."""
+    An empty dictionary means no KV cache: of a group, none at all; of a role, that this role has none though its group does."""
     if mapping.get("kv_cache") is None:
         return None
     place, roles_ = f"{where}.kv_cache", [role] if role else []

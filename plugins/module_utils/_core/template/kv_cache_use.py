@@ -69,7 +69,7 @@ def resolve(group: Group, mode: Mode, known: Known, findings: Findings) -> dict[
         if provider is None:
             continue
         wanted = _wants(name, written, own is not None, provider, mode, findings)
-        # All that is wrong is told at once, a role that cannot have it or not.
+        # All faults are reported at once, also those of a role that cannot have a cache.
         service = _service(written, provider, known, findings)
         options = _options(written, provider, service, findings)
         if not wanted or options is None or (provider.service and service is None):

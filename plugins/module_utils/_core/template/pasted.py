@@ -78,7 +78,7 @@ def _same_value(written: t.Any, derived: t.Any) -> bool:
     return isinstance(written, fits) and not isinstance(written, bool) and _like(str(written), f"${{{bare}}}")
 
 
-def told(option: Option, parts: bool = False) -> set[str]:
+def meanings(option: Option, parts: bool = False) -> set[str]:
     """An option of a command line as texts to compare: the flag with its value, JSON in one form. With `parts` also the first of composed
     connectors, which is the mode's own: its line pasted back says what is derived, too."""
     found = read_json_object(option.value or "")
