@@ -1,33 +1,26 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a host runs members: the options that its modules share, said once. Those of runtimes are told by the table of runtimes."""
+"""How a host runs members: the options that its modules share, said once. A test holds those of runtimes equal to their table."""
 
 from __future__ import annotations
 
-import json
-import typing as t
-
-from ..module_utils._core.runtimes.table import RUNTIMES
-
-_OPTIONS = "".join(
-    "      - "
-    + json.dumps(f"C({one.name}.{option.name}), the host variable C({option.variable}): {' '.join(option.description)}")
-    + "\n"
-    for one in RUNTIMES
-    for option in one.options
-)
-
 
 class ModuleDocFragment:
-    # Annotated, since ansible-test reads plain assignments of this class without running it, and these options follow from the table.
-    DOCUMENTATION: t.ClassVar[str] = rf"""
+    # Linters read it without running anything: it cannot be made of the table.
+    DOCUMENTATION = r"""
 options:
   runtime_options:
     description:
       - Options of runtimes, a dictionary of options for each runtime. The action plugin takes those that are left out from the
         host variables.
-{_OPTIONS}    type: dict
+      - "C(docker.host), the host variable C(pd_docker_host): Where the container engine listens, for example
+        C(unix:///run/podman/podman.sock). The default is E(DOCKER_HOST), then C(unix:///var/run/docker.sock)."
+      - "C(systemd.scope), the host variable C(pd_scope): Whose units members are; the default is V(system), which needs root. V(user) are
+        those of the user that Ansible is there, who must linger."
+      - "C(supervisor.supervisord), the host variable C(pd_supervisord): The path of C(supervisord). The default is the one beside the
+        Python that Ansible uses there, then the one on C(PATH)."
+    type: dict
   state_dir:
     description:
       - Where the collection keeps labels and records. The host variable C(pd_state_dir).
