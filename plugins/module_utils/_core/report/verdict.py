@@ -208,10 +208,8 @@ def prepared(plan: Plan, results: Results) -> Verdict:
     for name, where in found.items():
         kinds = images.kinds(where)
         if len(kinds) > 1:
-            verdict.problems[name] = [
-                f"it is {len(kinds)} images: {images.listed(kinds)}."
-                " Write its digest in the spec, or have one of them on all (pull: always)."
-            ]
+            way_out = "Write its digest in the spec, or have one of them on all (pull: always)."
+            verdict.problems[name] = [f"it is {len(kinds)} images: {images.listed(kinds)}. {way_out}"]
     verdict.good = verdict.complete = not verdict.problems
     lines = [f"{_subject(plan)}: nothing was stopped and nothing was started.", *_problems(verdict)]
     verdict.msg = "\n".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..base.errors import PdError
 from ..base.plain import Plain, every, reading, texts, to_plain
 from .member import Member
 
@@ -104,9 +105,10 @@ class Share:
     upstream: tuple[Upstream, ...] = field(default=())
 
     def here(self) -> tuple[str, Slice]:
-        """The one place of a host that carries out its own."""
-        ((place, mine),) = self.hosts.items()
-        return place, mine
+        """The one place of a host that carries out its own. Raises PdError for several: no driver of hosts has more."""
+        if len(self.hosts) != 1:
+            raise PdError(f"Group {self.group}: a host carries out one place, and the plan gives it {len(self.hosts)}.")
+        return next(iter(self.hosts.items()))
 
     def members_of(self, role: str) -> tuple[Member, ...]:
         return tuple(m for m in self.members if m.role == role)
