@@ -71,8 +71,8 @@ def test_a_bad_value_harms_one_fact_and_is_told_by_its_place(fact):
 
 
 def test_of_a_list_what_is_good_counts():
-    host = read_host("h1", host_facts() | {"gpus": [{"id": 0, "model": "H100"}, {"model": "H100"}]})
-    assert host.gpus == (Gpu("0", "H100"),)
+    host = read_host("h1", host_facts() | {"gpus": [{"id": 0, "model": 4090}, {"model": "H100"}]})
+    assert host.gpus == (Gpu("0", "4090"),)
 
 
 def test_a_kv_interface_that_cannot_be_read_is_none():

@@ -130,7 +130,9 @@ class Gpu:
 
     @classmethod
     def read(cls, value: Checked) -> Gpu:
-        return cls(value.word("id"), *(value.text(key, required=False) or None for key in ("model", "vendor", "uuid")))
+        # Users write them as well (pd_gpus), and YAML makes a number of some names.
+        told = (value.word(key) if value.raw.get(key) is not None else "" for key in ("model", "vendor", "uuid"))
+        return cls(value.word("id"), *(word or None for word in told))
 
 
 @dataclass(frozen=True)
