@@ -28,15 +28,16 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 def to_plain(value: t.Any) -> t.Any:
     """A value of frozen dataclasses and tuples as JSON has it. A mapping or list that is plain already is shared, not copied: a plan of a
-    thousand hosts has a million of such values. A mapping is of one kind: by its first value it is known whether it is plain."""
+    thousand hosts has a million of such values. Either is of one kind: by its first value it is known whether it is plain."""
     kind = type(value)
-    if kind in _LEAVES or kind is list:
+    if kind in _LEAVES:
         return value
     if kind is tuple:
         return [one if type(one) in _LEAVES else to_plain(one) for one in value]
+    if kind is list:
+        return [to_plain(one) for one in value] if value and _is_made(type(value[0])) else value
     if isinstance(value, t.Mapping):
-        first = type(next(iter(value.values()), None))
-        if first is tuple or dataclasses.is_dataclass(first):
+        if _is_made(type(next(iter(value.values()), None))):
             return {key: to_plain(one) for key, one in value.items()}
         return value if kind is dict else dict(value)
     if dataclasses.is_dataclass(kind):
@@ -49,6 +50,11 @@ def to_plain(value: t.Any) -> t.Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     return value
+
+
+def _is_made(kind: type) -> bool:
+    """Whether values of a type are ours, and not what JSON has already."""
+    return kind is tuple or dataclasses.is_dataclass(kind)
 
 
 def texts(raw: Plain, key: str) -> tuple[str, ...]:
