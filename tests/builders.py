@@ -174,6 +174,10 @@ class Made:
     verdict: validate.Verdict | None
 
     @property
+    def value(self) -> Plan:
+        return Plan.from_plain(self.plan)
+
+    @property
     def members(self) -> dict[str, dict[str, t.Any]]:
         return {member["id"]: member for member in self.plan["members"]}
 

@@ -137,7 +137,7 @@ class FactsRuntime:
     def create(self, batch: t.Sequence[Wanted], admit: t.Any) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)
 
-    def create_one(self, member: t.Any, label: dict[str, t.Any], secrets: t.Any) -> list[str]:
+    def create_one(self, wanted: Wanted, label: dict[str, t.Any]) -> list[str]:
         self.store.write_label(label)
         self.store.before_write()
         found = self.store.entry(label["group"], label["member"])

@@ -14,6 +14,7 @@ from ansible.release import __version__
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.situation import Request
+from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.preflight import between
 from ..module_utils._core.preflight import hosts as of_hosts
 from ..module_utils._core.preflight import tour as tours
@@ -56,7 +57,7 @@ class ActionModule(PlanAction):
         if refusal:
             raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), "failed": True})
         request = Groups(self).request(judged, self._asked())
-        plan = core_plan.make(request, findings).to_plain()
+        plan = core_plan.make(request, findings)
         for host in request.reality.silent:
             findings.warning(
                 "host-unreachable",
@@ -72,11 +73,11 @@ class ActionModule(PlanAction):
             return {"tour": {**tour, "token": secrets.token_hex(16)}, "findings": findings.to_plain()}
         return self._judge(request, plan, findings)
 
-    def _tour(self, request: Request, plan: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _tour(self, request: Request, plan: Plan) -> dict[str, t.Any]:
         told = tours.announced(request.template.mode)
         return tours.make(plan, request.hosts, told, self.args["max_pairs"])
 
-    def _judge(self, request: Request, plan: dict[str, t.Any], findings: Findings) -> dict[str, t.Any]:
+    def _judge(self, request: Request, plan: Plan, findings: Findings) -> dict[str, t.Any]:
         tour = self._tour(request, plan)
         said = {h: r for h, r in self.results_of(self.args["listening"]).items() if "listening" in r}
         marked = tours.mark_live(tour, {h: r["listening"] for h, r in said.items() if h in tour["hosts"]})

@@ -156,19 +156,16 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._host.proof import Group, Proof
+from ..module_utils._core.proof.asked import Asked
+from ..module_utils._host.proof import Proof
 
 
 def prove(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    try:
-        group = Group.of_plan(params["plan"], params["api_key"], params["formations"])
-    except KeyError as exc:
-        raise PdError(f"the plan lacks {exc}. Give the value `plan` that group_plan returned, whole.") from exc
+    asked = Asked.from_plain(params["plan"])
     if params["members"] is not None:
-        group.urls = {
-            role: {m: u for m, u in urls.items() if m in params["members"]} for role, urls in group.urls.items()
-        }
-    return Proof(group, params["timeout"], params["limit"], params["max_pairs"]).run()
+        asked = asked.only(params["members"])
+    limits = params["timeout"], params["limit"], params["max_pairs"]
+    return Proof(asked, *limits, params["api_key"], params["formations"]).run()
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
+import planned  # noqa: E402
 from docker_engine import IMAGE, Engine, NoEngineError, engine  # noqa: E402
 from integration.support_runtime import free_ports, member, slice_of  # noqa: E402
 
@@ -93,12 +94,12 @@ def their_task(members: list[dict[str, t.Any]], url: str) -> dict[str, t.Any]:
     """What a playbook would write for the same containers. Each finds its own by name; nothing guards ports, plans or groups."""
     items = [
         {
-            "name": f"their-{m['id']}",
-            "argv": m["parts"][0]["argv"],
-            "env": m["parts"][0]["env"],
-            "labels": {key: str(value) for key, value in m["parts"][0]["labels"].items()},
+            "name": f"their-{one.id}",
+            "argv": list(one.leader.argv),
+            "env": dict(one.leader.env),
+            "labels": {key: str(value) for key, value in one.leader.labels.items()},
         }
-        for m in members
+        for one in map(planned.member, members)
     ]
     arguments = {
         "docker_host": url,

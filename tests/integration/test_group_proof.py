@@ -18,7 +18,8 @@ import pytest
 from integration import support_runtime as support
 from support import ROOT
 
-from ansible_collections.inferops.pd.plugins.module_utils._host.proof import Group, Proof
+from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked
+from ansible_collections.inferops.pd.plugins.module_utils._host.proof import Proof
 from ansible_collections.inferops.pd.plugins.module_utils._probes import http
 
 pytestmark = pytest.mark.integration
@@ -79,7 +80,7 @@ class Engines:
         }
 
     def prove(self, *names: str, timeout: float = 10, **plan: t.Any) -> dict[str, t.Any]:
-        return Proof(Group.of_plan(self.plan(*names, **plan), None), timeout, 60, 64).run()
+        return Proof(Asked.from_plain(self.plan(*names, **plan)), timeout, 60, 64).run()
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def test_other_traffic_does_not_hide_a_pair_that_recomputes(engines: Engines) ->
 
     def load() -> None:
         while not stop.is_set():
-            Proof(Group.of_plan(engines.plan("prefill-0", "decode-recompute"), None), 10, 5, 1).run()
+            Proof(Asked.from_plain(engines.plan("prefill-0", "decode-recompute")), 10, 5, 1).run()
 
     thread = threading.Thread(target=load)
     thread.start()
@@ -203,20 +204,20 @@ def test_the_module(engines: Engines) -> None:
     assert support.module_direct("group_proof", {"plan": plan}, check=True)["skipped"] is True
     broken = support.module_direct("group_proof", {"plan": {"group": "g"}})
     assert broken["failed"] is True
-    assert "the plan lacks" in broken["msg"]
+    assert "The plan cannot be read: it has no 'endpoint'" in broken["msg"]
 
 
 def test_members_that_cannot_be_asked_do_not_make_a_router_wrong(engines: Engines) -> None:
     """The router keeps one whose host does not answer: a request that goes there proves nothing, either way."""
     plan = engines.plan("prefill-0", "decode-0", router=engines.urls["decode-0"])
     plan["router"]["spare"] = ["http://127.0.0.1:9"]
-    found = Proof(Group.of_plan(plan, None), 10, 60, 64).run()
+    found = Proof(Asked.from_plain(plan), 10, 60, 64).run()
     assert found["good"], found["msg"]
     assert (
         "not judged: requests may go to http://127.0.0.1:9, which cannot be asked now (it answered, but" in found["msg"]
     )
     plan["members"][1]["url"] = engines.urls["decode-garbage"]
-    assert not Proof(Group.of_plan(plan, None), 10, 60, 64).run()["good"], "the pairs are judged all the same"
+    assert not Proof(Asked.from_plain(plan), 10, 60, 64).run()["good"], "the pairs are judged all the same"
 
 
 OURS, OLD = "1a2b3c4d-0000-4000-8000-000000000000", "9f8e7d6c-0000-4000-8000-000000000000"
@@ -261,11 +262,10 @@ def test_members_that_are_not_proven_are_not_compared(engines: Engines) -> None:
 
 def test_a_plan_without_a_formation_still_wants_one_for_all(engines: Engines) -> None:
     plan = engines.plan("prefill-0", "decode-0")
-    group = Group.of_plan(plan, None, {"prefill-0": OURS, "decode-0": OLD})
-    found = Proof(group, 5, 20, 4).run()
+    found = Proof(Asked.from_plain(plan), 5, 20, 4, formations={"prefill-0": OURS, "decode-0": OLD}).run()
     assert not found["good"]
     assert found["table"][0] == "prefill-0 is of formation 1a2b3c4d, decode-0 is of 9f8e7d6c"
-    assert Proof(Group.of_plan(plan, None), 5, 20, 4).run()["good"], "without formations nothing is compared"
+    assert Proof(Asked.from_plain(plan), 5, 20, 4).run()["good"], "without formations nothing is compared"
 
 
 def test_a_member_that_never_answers_costs_its_deadline_and_no_more(engines: Engines) -> None:
@@ -274,7 +274,7 @@ def test_a_member_that_never_answers_costs_its_deadline_and_no_more(engines: Eng
     with socket.create_server(("127.0.0.1", 0)) as silent:
         engines.urls["decode-silent"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
         started = time.monotonic()
-        proof = Proof(Group.of_plan(engines.plan("prefill-0", "decode-silent"), None), 1, 3, 64)
+        proof = Proof(Asked.from_plain(engines.plan("prefill-0", "decode-silent")), 1, 3, 64)
         found = proof.run()
     assert not found["good"]
     assert "no answer within" in found["msg"]

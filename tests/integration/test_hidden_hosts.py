@@ -16,6 +16,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
+import planned
 import pytest
 from integration import support_runtime as support
 
@@ -105,7 +106,8 @@ def test_members_of_the_system() -> None:
 
 
 def test_a_unit_of_the_system() -> None:
-    text = systemd_unit.render({"id": "g-prefill-0"}, "g", "/srv/pd/x", "/srv/pd", user=False)
+    made = planned.member({"id": "g-prefill-0"})
+    text = systemd_unit.render(made, made.leader, "g", "/srv/pd/x", "/srv/pd", user=False)
     told = facts(f"echo {shlex.quote(text)} > /etc/systemd/system/inferops-pd-g-prefill-0.service")
     assert "unit inferops-pd-g-prefill-0.service belongs to the members in /srv/pd" in told["hidden"]
 

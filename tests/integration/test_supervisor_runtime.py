@@ -18,6 +18,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import planned
 import pytest
 from integration import support_runtime as support
 
@@ -455,7 +456,7 @@ def test_a_state_directory_that_was_lost(host):
     assert "formation" not in found["g-prefill-1"]["label"]
     assert driver("systemd", host.state).members() == []
     with pytest.raises(HostError, match=rf"pid {daemon}.* cannot be asked.*still runs g-prefill-0, g-prefill-1"):
-        host.runtime.create_one(one(support.free_ports(3)[2], index=2), host.label(2), {})
+        host.runtime.create_one(planned.wanted(one(support.free_ports(3)[2], index=2)), host.label(2))
     assert host.daemons() == [daemon]
     host.runtime.sweep()
     assert host.daemons() == [daemon]

@@ -11,13 +11,15 @@ import subprocess
 import typing as t
 from pathlib import Path
 
+import planned
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_api, docker_images, docker_spec
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker import Docker, epoch
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_host import traits
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_spec import Container, Traits, render
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_spec import Container, Traits
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol import Wanted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -55,8 +57,8 @@ DAVINCI = {
 }
 
 
-def member(role: str = "prefill", **part: t.Any) -> dict[str, t.Any]:
-    return {
+def member(role: str = "prefill", **part: t.Any) -> Wanted:
+    raw = {
         "id": "g-prefill-0",
         "role": role,
         "stop": {"grace": 30, "drain": 60},
@@ -73,6 +75,11 @@ def member(role: str = "prefill", **part: t.Any) -> dict[str, t.Any]:
             }
         ],
     }
+    return planned.wanted(raw)
+
+
+def render(wanted: Wanted, given: Container, found: Traits) -> dict[str, t.Any]:
+    return docker_spec.render(wanted.member, wanted.part, given, found)
 
 
 def container(**changes: t.Any) -> Container:
@@ -84,7 +91,7 @@ def host(info: dict[str, t.Any], *present: str) -> Traits:
     return traits(info, lambda path: path in present)
 
 
-CASES: dict[str, tuple[dict[str, t.Any], Traits]] = {
+CASES: dict[str, tuple[Wanted, Traits]] = {
     "none": (member(), host({"MemTotal": 8 * GIB, "LoggingDriver": "json-file"})),
     "router-on-a-gpu-host": (
         member("router", limits={"cpu": "2", "memory": "2GiB"}),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from builders import Fleet, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked, Counters
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.evidence import (
     LONG_CHARACTERS,
     Generated,
@@ -149,3 +152,41 @@ def test_a_handoff_is_a_row_and_what_has_none_is_not_measured():
     for name in (None, "bootstrap_room", "carrier_pigeon"):
         assert not handoff_of(name).measured
         assert handoff_of(name).beside(16, exact_text=False) == {}
+
+
+# -- what is asked -----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_proof_needs_is_read_of_a_plan():
+    two = spec(prefill={"hosts": "h1", "gpus": 1}, decode={"hosts": "h2", "gpus": 1}, router={"hosts": "h1"})
+    made = Fleet(h1={"gpus": 1}, h2={"gpus": 1}).plan(two)
+    asked = Asked.from_plain(made.plan)
+    assert asked.ids == ["demo-decode-0", "demo-prefill-0"], "the router is no engine"
+    assert asked.urls("decode") == {"demo-decode-0": made.members["demo-decode-0"]["url"]}
+    assert (asked.group, asked.router) == ("demo", made.router["member"]["url"])
+    assert asked.formation == made.plan["formation"]
+    assert asked.counters.selectors["total"] == "vllm:prompt_tokens_by_source"
+    assert asked.hops.measured
+    assert asked.only(["demo-decode-0"]).ids == ["demo-decode-0"]
+
+
+def test_counters_of_an_unknown_role_are_those_of_decode():
+    assert Counters.from_plain({"role": "router"}).role == "decode"
+    assert Counters.from_plain({"moved": "a", "seconds": ""}).selectors == {"moved": "a"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({}, "it has no 'group'"),
+        ({"group": "g"}, "it has no 'endpoint'"),
+        ({"group": "g", "endpoint": {}}, "it has no 'served_model_name'"),
+        ({"group": "g", "endpoint": []}, "of another kind"),
+        ({"group": "g", "endpoint": {"served_model_name": "m"}, "members": [{"id": "a"}]}, "it has no 'role'"),
+        ({"group": "g", "endpoint": {"served_model_name": "m"}, "members": "all"}, "of another kind"),
+        ({"group": "g", "endpoint": {"served_model_name": "m"}, "proof": [1]}, "of another kind"),
+    ],
+)
+def test_a_malformed_plan_is_told(plan, why):
+    with pytest.raises(PdError, match=f"The plan cannot be read: .*{why}.* Give the value `plan` that group_plan"):
+        Asked.from_plain(plan)

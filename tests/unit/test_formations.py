@@ -164,7 +164,7 @@ def test_what_a_lost_host_brings_back_is_a_stray_seen_stopped_and_never_register
     assert fleet.status(edited)["tombstones"] == []
 
 
-def living(fleet: Fleet, *hosts: str) -> list[observed.Member]:
+def living(fleet: Fleet, *hosts: str) -> list[observed.LiveMember]:
     return [m for h in hosts for m in fleet.hosts()[h].members if m.role != "router"]
 
 

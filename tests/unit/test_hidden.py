@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import planned
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._host import hidden, observe
@@ -34,8 +35,9 @@ def place(tmp_path):
 
 
 def unit(tmp_path, state_dir, name="inferops-pd-g-prefill-0.service"):
-    member = {"id": "g-prefill-0"}
-    (tmp_path / "units" / name).write_text(systemd_unit.render(member, "g", f"{state_dir}/x", state_dir, user=False))
+    made = planned.member({"id": "g-prefill-0"})
+    text = systemd_unit.render(made, made.leader, "g", f"{state_dir}/x", state_dir, user=False)
+    (tmp_path / "units" / name).write_text(text)
 
 
 def test_a_host_with_nothing_can_be_judged(place):

@@ -91,8 +91,8 @@ class Case:
         patterns = {r.name: r.hosts.split(":") for r in made.verdict.group.roles.values()}
         reality = Reality(self.fleet.hosts(), RUN)
         request = Request(made.verdict.group, made.verdict.template, patterns, "deploy", reality)
-        tour = tours.make(made.plan, request.hosts)
-        return of_hosts.Preflight(request, made.plan, tour, self.looks, self.reaches, self.clocks)
+        tour = tours.make(made.value, request.hosts)
+        return of_hosts.Preflight(request, made.value, tour, self.looks, self.reaches, self.clocks)
 
     def judge(self):
         self.run, findings = self.flight(), Findings()
@@ -445,7 +445,7 @@ def tour(prefill, decode, router="h1", pairs=16, told=(), **facts):
         decode={"hosts": ":".join(decode), "replicas": len(decode), "gpus": 1},
         router={"hosts": router},
     )
-    return tours.make(fleet.plan(raw).plan, fleet.hosts(), told, pairs)
+    return tours.make(fleet.plan(raw).value, fleet.hosts(), told, pairs)
 
 
 def test_who_connects_to_whom():
@@ -524,7 +524,7 @@ def test_attempts_go_where_somebody_listens():
 def test_ports_of_running_members_are_tried_as_they_are():
     fleet = Fleet(h1={"gpus": 1}, h2={"gpus": 1})
     fleet.deploy(TWO)
-    made = tours.make(fleet.plan(TWO, "restart").plan, fleet.hosts())
+    made = tours.make(fleet.plan(TWO, "restart").value, fleet.hosts())
     served = made["hosts"]["h2"]["served"]
     assert served == [40000, 40001]
     refused = [{"address": "10.0.0.2", "port": p, "code": "EADDRINUSE", "why": ""} for p in (40000, 40001, 40002)]

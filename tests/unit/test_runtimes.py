@@ -12,6 +12,7 @@ import re
 import typing as t
 from pathlib import Path
 
+import planned
 import pytest
 import yaml
 from builders import ROOT
@@ -211,20 +212,21 @@ def test_no_module_repeats_options_of_runtimes():
 def test_a_batch_goes_on_after_one_that_fails():
     order: list[str] = []
 
-    def admit(member: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        order.append(f"may {member['id']}")
-        if member["id"] == "b":
+    def admit(wanted: Wanted) -> dict[str, t.Any]:
+        order.append(f"may {wanted.member.id}")
+        if wanted.member.id == "b":
             raise PdError("its port is taken")
-        return {"member": member["id"]}
+        return {"member": wanted.member.id}
 
-    def create_one(member: t.Mapping[str, t.Any], label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
-        assert label == {"member": member["id"]}
-        order.append(f"make {member['id']} {secrets.get('KEY')}")
-        if member["id"] == "c":
+    def create_one(wanted: Wanted, label: dict[str, t.Any]) -> list[str]:
+        name = wanted.member.id
+        assert label == {"member": name}
+        order.append(f"make {name} {wanted.secrets.get('KEY')}")
+        if name == "c":
             raise HostError("Creating member c", "no room")
-        return [f"{member['id']} is warned of"]
+        return [f"{name} is warned of"]
 
-    batch = [Wanted({"id": name}, {"KEY": name.upper()}) for name in "abcd"]
+    batch = [planned.wanted({"id": name}, {"KEY": name.upper()}) for name in "abcd"]
     assert one_by_one(batch, admit, create_one) == [
         Created("a", ["a is warned of"]),
         Created("b", (), "its port is taken"),
@@ -236,8 +238,8 @@ def test_a_batch_goes_on_after_one_that_fails():
 
 
 def test_what_is_no_error_of_ours_ends_the_batch():
-    def create_one(_member: t.Any, _label: t.Any, _secrets: t.Any) -> list[str]:
+    def create_one(_wanted: Wanted, _label: t.Any) -> list[str]:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):
-        one_by_one([Wanted({"id": "a"}, {})], dict, create_one)
+        one_by_one([planned.wanted({"id": "a"})], lambda _wanted: {}, create_one)

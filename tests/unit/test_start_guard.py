@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
+import planned
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, model, processes
@@ -165,7 +167,7 @@ def test_in_a_container_only_what_leads_somewhere_counts(tmp_path: Path) -> None
     (blobs / "abc").write_text("weights")
     (snapshot / "config.json").write_text("{}")
     (snapshot / "weights").symlink_to("../../blobs/abc")
-    part = {"argv": ["vllm", "serve", str(snapshot)]}
+    part = planned.part({"argv": ["vllm", "serve", str(snapshot)]})
     inside = Inside(part, models(part), "m")
     assert inside.place(str(snapshot / "weights")) == str(blobs / "abc")
     assert model.stamp([str(snapshot)], inside.place) == model.stamp([str(snapshot)])
@@ -176,7 +178,7 @@ def test_in_a_container_only_what_leads_somewhere_counts(tmp_path: Path) -> None
     # A user's own mount there is another directory, and a volume is nobody's.
     (tmp_path / "fast").mkdir()
     mounts = [f"{tmp_path}/fast:{snapshot}:ro", "volume:/cache"]
-    other = Inside({**part, "mounts": mounts}, models(part), "m")
+    other = Inside(replace(part, mounts=tuple(mounts)), models(part), "m")
     assert other.place(str(snapshot / "config.json")) == f"{tmp_path}/fast/config.json"
     assert other.place("/cache/x") is None
     assert other.place("/etc/passwd") is None
@@ -193,7 +195,7 @@ class Member:
         self.label = {**LABEL, **label}
         self.state.write_label(self.label)
         self.folder = Folder(self.state, "g", "g-prefill-0")
-        self.part = {"argv": ["/usr/bin/env", "-0"], "executable": "/usr/bin/env", **part}
+        self.part = planned.part({"argv": ["/usr/bin/env", "-0"], "executable": "/usr/bin/env", **part})
 
     def write(self, **secrets: str) -> dict[str, t.Any]:
         return self.folder.write(self.part, self.label, secrets)
@@ -455,7 +457,7 @@ class Container:
 
 
 def test_a_container_looks_at_formation_and_model(sh: str, tmp_path: Path, weights: Path) -> None:
-    files = guard.model_files(LABEL, {"model": str(weights)})
+    files = guard.model_files(LABEL, planned.part({"model": str(weights)}))
     assert files is not None
     made = Container(sh, tmp_path, guard.Guard(FORMATION, docker_spec.GUARD, None, (files,)))
     assert "the group of none that can be read" in made.refused()
@@ -475,10 +477,10 @@ def test_no_name_of_a_containers_environment_is_the_scripts(sh: str, tmp_path: P
     (tmp_path / "inside" / "guard").mkdir()
     (tmp_path / "inside" / "guard" / "formation").write_text(f"{FORMATION}\n")
     env = {name: f"it's {name} of the user" for name in SHELL_NAMES}
-    part = {"argv": ["x"], "env": env}
+    wanted = planned.wanted({"id": "m", "parts": [{"argv": ["x"], "env": env}]})
     label = dict(LABEL)
     given = docker_spec.Container("i", label, "/s", "/d/start", "/d/env")
-    body = docker_spec.render({"id": "m", "parts": [part]}, given, docker_spec.Traits())
+    body = docker_spec.render(wanted.member, wanted.part, given, docker_spec.Traits())
     told = dict(entry.split("=", 1) for entry in body["Env"])
     held = {name: value for name, value in env.items() if script.is_held(name)}
     assert not set(held) & set(told)
@@ -495,7 +497,7 @@ def test_no_name_of_a_containers_environment_is_the_scripts(sh: str, tmp_path: P
 
 
 def test_an_image_without_the_tools_is_started_once(sh: str, tmp_path: Path, weights: Path) -> None:
-    files = guard.model_files(LABEL, {"model": str(weights)})
+    files = guard.model_files(LABEL, planned.part({"model": str(weights)}))
     assert files is not None
     made = Container(sh, tmp_path, guard.Guard(files=(files,)))
     done = made.run("/usr/bin/env", PATH="/nowhere")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+import planned
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import systemd, systemd_unit
@@ -165,8 +166,13 @@ MEMBER = {
 }
 
 
+def render(raw, *place, **how):
+    made = planned.member(raw)
+    return systemd_unit.render(made, made.leader, *place, **how)
+
+
 def lines(member=None, **how):
-    text = systemd_unit.render(member or MEMBER, "g", "/s/groups/g/members/g-prefill-0", "/s", **{"user": False, **how})
+    text = render(member or MEMBER, "g", "/s/groups/g/members/g-prefill-0", "/s", **{"user": False, **how})
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
@@ -250,7 +256,7 @@ def test_percent_signs_are_no_specifiers():
 
 
 def test_whose_a_unit_is():
-    text = systemd_unit.render(MEMBER, "g", "/s/m", "/s", False)
+    text = render(MEMBER, "g", "/s/m", "/s", False)
     assert systemd_unit.belongs_to(text) == "/s"
     assert systemd_unit.belongs_to("[Service]\nExecStart=/bin/true\nState=/s\n") is None
 
@@ -284,7 +290,7 @@ def folder(tmp_path):
 def test_environment_and_script(folder):
     odd = 'it\'s "q"\n100% $HOME %h\n'
     folder.write(
-        {"argv": ["/bin/sh", "-c", "true"], "env": {"ODD": odd}, "secrets": ["TOKEN"]},
+        planned.part({"argv": ["/bin/sh", "-c", "true"], "env": {"ODD": odd}, "secrets": ["TOKEN"]}),
         LABEL,
         {"TOKEN": "hunter2-secret"},
     )
@@ -297,10 +303,10 @@ def test_environment_and_script(folder):
 
 def test_a_missing_secret_and_a_path_elsewhere_are_refused(folder):
     with pytest.raises(HostError, match="no value was given for its secrets TOKEN"):
-        folder.write({"argv": ["/bin/sh"], "secrets": ["TOKEN"]}, LABEL, {})
+        folder.write(planned.part({"argv": ["/bin/sh"], "secrets": ["TOKEN"]}), LABEL, {})
     for path in ("/etc/passwd", "../../x"):
         with pytest.raises(HostError, match="in its own directory"):
-            folder.write({"argv": ["/bin/sh"], "files": [{"path": path, "content": ""}]}, LABEL, {})
+            folder.write(planned.part({"argv": ["/bin/sh"], "files": [{"path": path, "content": ""}]}), LABEL, {})
 
 
 def test_starts(folder):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from .._core.base.checked import DamagedError, ports_of
 from .._core.base.errors import PdError
-from .._core.base.plain import Plain, to_plain
+from .._core.base.plain import to_plain
 from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part
@@ -137,9 +137,9 @@ class Work:
     def _prepare(self) -> None:
         """What takes long, or may not work at all, before anything stops: a run that ends here has changed nothing that serves."""
         if not self.order.check and isinstance(self.driver, Prepares):
-            wanted = [m for m in self.share.members if m.id in self.part.create]
-            self.warnings += self.driver.prepare([m.to_plain() for m in wanted])
-            self.images = self.driver.images(sorted({p.image for m in wanted for p in m.parts if p.image}))
+            batch = [self._wanted(m) for m in self.share.members if m.id in self.part.create]
+            self.warnings += self.driver.prepare(batch)
+            self.images = self.driver.images(sorted({one.part.image for one in batch if one.part.image}))
 
     def _unlock(self) -> None:
         if not self.order.check:
@@ -423,20 +423,21 @@ class Work:
             self.created += [m.id for m in todo]
             return
         with self.store.lock():
-            batch = [Wanted(member.to_plain(), self.order.secrets.get(member.id, {})) for member in todo]
-            for done in self.driver.create(batch, self._admit):
+            for done in self.driver.create([self._wanted(member) for member in todo], self._admit):
                 if done.error is not None:
                     self.failed[done.member] = done.error
                 else:
                     self.created.append(done.member)
                     self.warnings += done.warnings
 
-    def _admit(self, wanted: Plain) -> dict[str, t.Any]:
+    def _wanted(self, member: Member) -> Wanted:
+        return Wanted(member, self._here(member), self.order.secrets.get(member.id, {}))
+
+    def _admit(self, wanted: Wanted) -> dict[str, t.Any]:
         """The label of a member that may be created now; PdError for one that may not."""
-        member = next(m for m in self.share.members if m.id == wanted["id"])
         lock.check(self.store, self.group, self.order.holder)
-        self._check_room(member)
-        return self._label(member)
+        self._check_room(wanted)
+        return self._label(wanted)
 
     def _adopt(self) -> None:
         """Members that an earlier version started get the formation in their label. What they run is not touched."""
@@ -470,8 +471,9 @@ class Work:
             return False
         return bool(self.lock and label.get("run") == self.lock["run"])
 
-    def _label(self, member: Member) -> dict[str, t.Any]:
-        part, probe = self._here(member), to_plain(member.probe)
+    def _label(self, wanted: Wanted) -> dict[str, t.Any]:
+        member, part, _secrets = wanted
+        probe = to_plain(member.probe)
         return {
             **part.labels,
             "runtime": self.driver.name,
@@ -486,9 +488,9 @@ class Work:
             "run": self.order.holder.get("run"),
         }
 
-    def _check_room(self, member: Member) -> None:
+    def _check_room(self, wanted: Wanted) -> None:
         """Ports and GPUs of a member must be free now, whatever the plan took for granted."""
-        part, name = self._here(member), member.id
+        part, name = wanted.part, wanted.member.id
         doing = f"Creating member {name} on {self.host}"
         mine = part.held_ports
         for label in self.store.labels():

@@ -13,10 +13,9 @@ import uuid
 from dataclasses import dataclass, field
 
 from .._core.base.errors import PdError
-from .._core.base.order import natural
 from .._core.proof import evidence
+from .._core.proof.asked import Asked
 from .._core.proof.evidence import Generated, Growth, Transfer
-from .._core.proof.handoff import Handoff, handoff_of
 from .._probes import http, metrics
 
 ATTEMPTS = 3
@@ -29,65 +28,6 @@ SETTLE_EVERY = 0.1
 METRICS_TIMEOUT = 10.0
 
 Result = dict[str, t.Any]
-
-
-@dataclass
-class Group:
-    """What is proven. Members and router are the plan's; `counters`, `handoff` and `exact_text` its `proof`. `formation` is the plan's, and
-    `formations` what the process of each member carries (None: it cannot be told), when that was looked at. `spare` are members that the
-    router keeps while their host does not answer: what goes through them is not judged."""
-
-    name: str
-    router: str | None
-    model: str
-    urls: dict[str, dict[str, str]]
-    handoff: str | None
-    counters: t.Mapping[str, t.Any]
-    exact_text: bool = False
-    api_key: str | None = None
-    formation: str | None = None
-    formations: t.Mapping[str, str | None] | None = None
-    spare: t.Sequence[str] = ()
-
-    @classmethod
-    def of_plan(
-        cls,
-        plan: t.Mapping[str, t.Any],
-        api_key: str | None,
-        formations: t.Mapping[str, str | None] | None = None,
-    ) -> Group:
-        urls: dict[str, dict[str, str]] = {"prefill": {}, "decode": {}}
-        for member in plan.get("members", ()):
-            if member["role"] in urls:
-                urls[member["role"]][member["id"]] = member["url"]
-        router = (plan.get("router") or {}).get("member") or {}
-        proof = plan.get("proof") or {}
-        model = plan["endpoint"]["served_model_name"]
-        return cls(
-            plan["group"],
-            router.get("url"),
-            model,
-            urls,
-            proof.get("handoff"),
-            proof.get("counters") or {},
-            bool(proof.get("exact_text")),
-            api_key,
-            plan.get("formation"),
-            formations,
-            tuple((plan.get("router") or {}).get("spare") or ()),
-        )
-
-    @property
-    def members(self) -> list[str]:
-        return sorted((name for role in self.urls.values() for name in role), key=natural)
-
-    @property
-    def hops(self) -> Handoff:
-        return handoff_of(self.handoff)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
 
 class Refused(PdError):  # noqa: N818 - reads as what it is
@@ -104,10 +44,21 @@ class Measure:
 
 
 class Proof:
-    """One run. `timeout` is the deadline of a request, `limit` of everything."""
+    """One run. `timeout` is the deadline of a request, `limit` of everything. `formations` is what the process of each member carries
+    (None: it cannot be told), when that was looked at."""
 
-    def __init__(self, group: Group, timeout: float, limit: float, max_pairs: int) -> None:
-        self.group, self.timeout, self.max_pairs = group, timeout, max_pairs
+    def __init__(
+        self,
+        asked: Asked,
+        timeout: float,
+        limit: float,
+        max_pairs: int,
+        api_key: str | None = None,
+        formations: t.Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.asked, self.timeout, self.max_pairs = asked, timeout, max_pairs
+        self.headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self.formations = formations
         self.deadline = time.monotonic() + limit
         self.run_id = uuid.uuid4().hex[:12]
         self._context: int | None = None
@@ -115,12 +66,12 @@ class Proof:
 
     def run(self) -> Result:
         """Raises nothing: what went wrong is in the result. Nothing is sent to members of two formations: they would answer."""
-        group = self.group
-        mixed, formed = formation_of(group)
+        group = self.asked
+        mixed, formed = formation_of(group, self.formations)
         if mixed:
-            head = f"Group {group.name}: NOT PROVEN, and nothing was sent"
+            head = f"Group {group.group}: NOT PROVEN, and nothing was sent"
             return {"router": None, "pairs": [], "good": False, "table": mixed, "msg": "\n".join([head, *mixed])}
-        chosen = evidence.pairs(sorted(group.urls["prefill"]), sorted(group.urls["decode"]), self.max_pairs)
+        chosen = evidence.pairs(sorted(group.urls("prefill")), sorted(group.urls("decode")), self.max_pairs)
         with contextlib.suppress(PdError):
             self._context = self._smallest_context({m for pair in chosen for m in pair})
         measured = group.hops.measured
@@ -134,13 +85,13 @@ class Proof:
         """The router's part. Beside spare members a request may go where nobody of this run can look: it is tried as often as it takes to
         have been elsewhere, and what then is still not proven is not known, rather than wrong."""
         result = self._router()
-        for _again in range(min(SPARE_TRIES, 2 * len(self.group.spare))):
+        for _again in range(min(SPARE_TRIES, 2 * len(self.asked.spare))):
             if result["good"] or time.monotonic() > self.deadline:
                 return result
             result = self._router()
-        if result["good"] or not self.group.spare:
+        if result["good"] or not self.asked.spare:
             return result
-        whom = ", ".join(self.group.spare)
+        whom = ", ".join(self.asked.spare)
         return {
             **result,
             "good": True,
@@ -151,10 +102,10 @@ class Proof:
     def _router(self) -> Result:
         """A long prompt that no cache has seen and a short one, as a client sends them. The receiving members' counters say whether
         the router led it through both roles."""
-        url = str(self.group.router)
+        url = str(self.asked.router)
         result: Result = {"url": url, "good": False, "why": "", "requests": []}
         try:
-            receivers = sorted(self.group.urls[self._receiving()])
+            receivers = sorted(self.asked.urls(self.asked.counters.role))
             verdict = self._until_clear(lambda prompt: self._through_router(url, prompt, receivers, result))
             answer = self._complete(url, {"prompt": evidence.SHORT_PROMPT})
             result["requests"].append(_request("short", evidence.SHORT_PROMPT, answer))
@@ -168,7 +119,7 @@ class Proof:
         before = self._counters(receivers)
         answer = self._complete(url, {"prompt": prompt})
         result["requests"] = [_request("long", prompt, answer)]
-        if not self.group.counters.get("moved"):
+        if not self.asked.counters.moved:
             return None
         tokens = _prompt_tokens(answer)
         grown = self._grown(receivers, before, tokens)
@@ -208,19 +159,19 @@ class Proof:
         return {**result, "good": bool(verdict and verdict.good and like.good), "why": why, "text_equal": like.equal}
 
     def _both_hops(self, prefill: str, decode: str, prompt: str, result: Result) -> Transfer:
-        urls = self.group.urls
-        receiving = [decode if self._receiving() == "decode" else prefill]
+        senders, receivers = self.asked.urls("prefill"), self.asked.urls("decode")
+        receiving = [decode if self.asked.counters.role == "decode" else prefill]
         watched = [prefill, decode]
         before, faults = self._counters(receiving), self._faults(watched)
         started = time.monotonic()
-        carried = self._prefill(prefill, urls["prefill"][prefill], prompt)
-        asked = {"prompt": prompt, self.group.hops.carries: carried}
-        answer = self._complete(urls["decode"][decode], asked, f"decode {decode}, with the KV cache of {prefill}")
+        carried = self._prefill(prefill, senders[prefill], prompt)
+        asked = {"prompt": prompt, self.asked.hops.carries: carried}
+        answer = self._complete(receivers[decode], asked, f"decode {decode}, with the KV cache of {prefill}")
         took = time.monotonic() - started
         tokens = _prompt_tokens(answer)
         grown = self._grown(receiving, before, tokens, self._faults(watched), faults)
         verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
-        alone = self._complete(urls["prefill"][prefill], {"prompt": prompt}, f"prefill {prefill} alone")
+        alone = self._complete(senders[prefill], {"prompt": prompt}, f"prefill {prefill} alone")
         result |= {
             "prompt_tokens": tokens,
             "transferred_tokens": verdict.transferred,
@@ -231,13 +182,13 @@ class Proof:
             "answer_seconds": round(took, 4),
             "answer": _generated(answer).text,
             "alone": _generated(alone).text,
-            "likeness": evidence.likeness(_generated(alone), _generated(answer), self.group.exact_text),
+            "likeness": evidence.likeness(_generated(alone), _generated(answer), self.asked.exact_text),
         }
         return verdict
 
     def _prefill(self, name: str, url: str, prompt: str) -> t.Mapping[str, t.Any]:
         """The first hop, as the router sends it. Returns what decode needs to fetch the blocks."""
-        hops = self.group.hops
+        hops = self.asked.hops
         answer = self._complete(url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
         carried = answer.get(hops.carries)
         if not carried:
@@ -260,12 +211,12 @@ class Proof:
 
     def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Result:
         """One greedy completion."""
-        asked = {"model": self.group.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
-        asked |= self.group.hops.beside(asked["max_tokens"], self.group.exact_text)
+        asked = {"model": self.asked.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
+        asked |= self.asked.hops.beside(asked["max_tokens"], self.asked.exact_text)
         doing = f"Sending a prompt to {whom}"
         left = self._left(self.timeout)
         try:
-            answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.group.headers)
+            answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.headers)
             if not answer.ok:
                 raise Refused(
                     f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}{_hint(answer.status)}"
@@ -290,37 +241,26 @@ class Proof:
     def _smallest_context(self, members: t.Collection[str]) -> int | None:
         """The shortest context of the members: a prompt must fit them all."""
         found = []
-        for url in (u for role in self.group.urls.values() for name, u in role.items() if name in members):
-            answer = http.get(http.join(url, "/v1/models"), self._left(METRICS_TIMEOUT), self.group.headers)
+        for url in (one.url for one in self.asked.engines if one.id in members):
+            answer = http.get(http.join(url, "/v1/models"), self._left(METRICS_TIMEOUT), self.headers)
             cards = answer.json().get("data") or [] if answer.ok else []
             found += [int(c["max_model_len"]) for c in cards if isinstance(c, dict) and c.get("max_model_len")]
         return min(found, default=None)
 
     # -- counters ----------------------------------------------------------------------------------------------------------------
 
-    def _receiving(self) -> str:
-        role = self.group.counters.get("role") or "decode"
-        return role if role in self.group.urls else "decode"
-
-    def _selectors(self) -> dict[str, str]:
-        counters = self.group.counters
-        wanted = {key: counters[key] for key in ("moved", "recomputed", "bytes", "seconds") if counters.get(key)}
-        if "moved" in wanted and "{" in wanted["moved"]:
-            wanted["total"] = wanted["moved"].partition("{")[0]
-        return wanted
-
     def _counters(self, members: t.Sequence[str]) -> dict[str, float | None]:
-        return self._read(members, self._selectors())
+        return self._read(members, self.asked.counters.selectors)
 
     def _faults(self, members: t.Sequence[str]) -> dict[str, float | None]:
-        return self._read(members, {name: name for name in self.group.counters.get("must_not_grow") or ()})
+        return self._read(members, {name: name for name in self.asked.counters.must_not_grow})
 
     def _read(self, members: t.Sequence[str], selectors: t.Mapping[str, str]) -> dict[str, float | None]:
         """Each counter, summed over the members."""
         sums: dict[str, float | None] = dict.fromkeys(selectors)
         if not selectors:
             return sums
-        where = {name: url for role in self.group.urls.values() for name, url in role.items()}
+        where = {one.id: one.url for one in self.asked.engines}
         for member in members:
             page = self._scrape(member, where[member])
             for key, selector in selectors.items():
@@ -332,7 +272,7 @@ class Proof:
     def _scrape(self, member: str, url: str) -> metrics.Metrics:
         doing = f"Reading the metrics of {member}"
         try:
-            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.group.headers)
+            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.headers)
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
         if not answer.ok:
@@ -369,12 +309,12 @@ class Proof:
         )
 
 
-def formation_of(group: Group) -> tuple[list[str], list[str]]:
+def formation_of(group: Asked, formations: t.Mapping[str, str | None] | None) -> tuple[list[str], list[str]]:
     """(what is wrong, what is to be said) of the formations that the members' own processes carry, each as lines of the table."""
-    members = group.members
-    if group.formations is None or not members:
+    members = group.ids
+    if formations is None or not members:
         return [], []
-    known = {name: str(group.formations[name]) for name in members if group.formations.get(name)}
+    known = {name: str(formations[name]) for name in members if formations.get(name)}
     # A plan without one is of a group that an earlier version formed: then those that are known must at least be alike.
     ours = group.formation or next(iter(known.values()), None)
     others = {name: its for name, its in known.items() if its != ours}
@@ -382,7 +322,7 @@ def formation_of(group: Group) -> tuple[list[str], list[str]]:
         whose = "the group is" if group.formation else f"{next(iter(known))} is"
         wrong = [f"{name} is of formation {its[:8]}, {whose} of {str(ours)[:8]}" for name, its in others.items()]
         todo = "members of two formations accept each other and answer wrongly: form the group anew with inferops.pd.restart"
-        return [*wrong, f"{todo} -e pd_group={group.name}"], []
+        return [*wrong, f"{todo} -e pd_group={group.group}"], []
     unknown = [name for name in members if name not in known]
     if not unknown:
         return [], [f"all {len(members)} members are of formation {str(ours)[:8]}"]
@@ -433,7 +373,7 @@ def _shown(request: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def _sum_up(
-    group: Group,
+    group: Asked,
     router: t.Mapping[str, t.Any] | None,
     found: list[Result],
     wanted: int,
@@ -470,8 +410,8 @@ def _sum_up(
         and not (router is None and not found)
     )
     head = (
-        f"Group {group.name}: the KV cache moves between prefill and decode"
+        f"Group {group.group}: the KV cache moves between prefill and decode"
         if good
-        else f"Group {group.name}: NOT PROVEN"
+        else f"Group {group.group}: NOT PROVEN"
     )
     return {"good": good, "table": lines, "msg": "\n".join([head, *lines])}

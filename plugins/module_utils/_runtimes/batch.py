@@ -8,21 +8,21 @@ from __future__ import annotations
 import typing as t
 
 from .._core.base.errors import PdError
-from .protocol import Admit, Created, Member, Wanted
+from .protocol import Admit, Created, Wanted
 
 
 def one_by_one(
     batch: t.Sequence[Wanted],
     admit: Admit,
-    create_one: t.Callable[[Member, dict[str, t.Any], t.Mapping[str, str]], list[str]],
+    create_one: t.Callable[[Wanted, dict[str, t.Any]], list[str]],
 ) -> list[Created]:
     """What became of each, in the order of the batch. One that cannot be created does not keep the next from it. `create_one` returns
     warnings, and leaves nothing behind when it raises PdError."""
     done = []
     for wanted in batch:
-        name = str(wanted.member["id"])
+        name = wanted.member.id
         try:
-            done.append(Created(name, create_one(wanted.member, admit(wanted.member), wanted.secrets)))
+            done.append(Created(name, create_one(wanted, admit(wanted))))
         except PdError as exc:
             done.append(Created(name, error=str(exc)))
     return done

@@ -19,6 +19,7 @@ import typing as t
 from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
 from .._core.facts import label as labels
+from .._core.work.member import Part
 from .._probes import logs
 from . import docker_bound, docker_elsewhere, docker_images, docker_spec, gone, guard, script
 from .batch import one_by_one
@@ -26,7 +27,7 @@ from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
 from .docker_spec import LABEL, Container, Traits
 from .errors import HostError
-from .protocol import Admit, Availability, Created, Facts, Live, Member, Wanted
+from .protocol import Admit, Availability, Created, Facts, Live, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .store import Damaged
 
@@ -234,19 +235,20 @@ class Docker:
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
-    def prepare(self, members: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    def prepare(self, batch: t.Sequence[Wanted]) -> list[str]:
         """Have the images of members here before anything stops. Returns warnings."""
-        for image, policy in dict.fromkeys(_image_of(member) for member in members):
+        for image, policy in dict.fromkeys(map(_image_of, batch)):
             docker_images.ensure(self.api, image, policy)
         return []
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)
 
-    def create_one(self, member: Member, label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+    def create_one(self, wanted: Wanted, label: dict[str, t.Any]) -> list[str]:
         """Create and start one member; what was begun is taken back when that fails. Returns warnings."""
-        part, name, group = member["parts"][0], member["id"], label["group"]
-        missing = sorted(set(part.get("secrets") or ()) - set(secrets))
+        member, part, secrets = wanted
+        name, group = member.id, label["group"]
+        missing = sorted(set(part.secrets) - set(secrets))
         if missing:
             raise HostError(
                 f"Creating member {name}",
@@ -255,7 +257,7 @@ class Docker:
                 name,
             )
         script.refuse_held(secrets, name)
-        image, policy = _image_of(member)
+        image, policy = _image_of(wanted)
         if image not in self._images:
             # `always` has been done by `prepare`: once more would give members of one run different images.
             policy = "missing" if policy == "always" else policy
@@ -267,33 +269,27 @@ class Docker:
             remove_tree(directory)
             self.state.write_label(label)
             try:
-                return self._create(member, label, secrets, image, found)
+                return self._create(wanted, label, image, found)
             except BaseException:
                 self._undo(group, name)
                 raise
 
-    def _create(
-        self,
-        member: t.Mapping[str, t.Any],
-        label: dict[str, t.Any],
-        secrets: t.Mapping[str, str],
-        image: str,
-        found: t.Mapping[str, t.Any],
-    ) -> list[str]:
-        part, name, group = member["parts"][0], member["id"], label["group"]
+    def _create(self, wanted: Wanted, label: dict[str, t.Any], image: str, found: t.Mapping[str, t.Any]) -> list[str]:
+        member, part, secrets = wanted
+        name, group = member.id, label["group"]
         directory = self.state.member_dir(group, name)
         user = str((found.get("Config") or {}).get("User") or "")
-        bound = (*docker_bound.models(part), *docker_bound.write_files(directory, part.get("files") or (), user))
+        bound = (*docker_bound.models(part), *docker_bound.write_files(directory, part.files, user))
         watched = _guard(label, part, bound)
         label = guard.stamped(label, watched)
         self.state.write_label(label)
         start = os.path.join(directory, "start")
-        grace = float((member.get("stop") or {}).get("grace") or 30)
+        grace = float(member.stop.grace or 30)
         created = float(label.get("created") or 0)
         write(start, docker_spec.render_start(name, group, created, grace, watched), 0o755)
         shown = guard.make_directory(self.state, group) if watched.formation else None
         # What a shell would hold, or end at, comes to it in the file as secrets do.
-        held = {key: str(value) for key, value in (part.get("env") or {}).items() if script.is_held(str(key))}
+        held = {key: str(value) for key, value in part.env.items() if script.is_held(str(key))}
         env = None
         if secrets or held:
             env = os.path.join(directory, "env")
@@ -301,22 +297,22 @@ class Docker:
             docker_bound.give(env, user)
         container = Container(image, label, self.state.root, start, env, bound, guard=shown)
         try:
-            self._run(member, container)
+            self._run(wanted, container)
         except CallError as exc:
             if not re.search(r"/bin/sh\"?: (stat /bin/sh: )?no such file", exc.said):
                 raise
             self._discard(name)
             exposed = dict(secrets)
-            self._run(member, Container(image, label, self.state.root, None, None, bound, exposed))
+            self._run(wanted, Container(image, label, self.state.root, None, None, bound, exposed))
             told = [f"{name}: image {image} has no /bin/sh, so the member is not restarted when it crashes"]
             if secrets:
                 told.append(f"{name}: image {image} has no /bin/sh, so docker inspect shows the member's secrets")
             return told
         return []
 
-    def _run(self, member: t.Mapping[str, t.Any], container: Container) -> None:
-        name = member["id"]
-        body = docker_spec.render(member, container, self._traits_now())
+    def _run(self, wanted: Wanted, container: Container) -> None:
+        name = wanted.member.id
+        body = docker_spec.render(wanted.member, wanted.part, container, self._traits_now())
         hint = "Correct what it names in the spec, then run again."
 
         def create() -> None:
@@ -542,19 +538,15 @@ def _has_nvidia(info: t.Mapping[str, t.Any]) -> bool:
 # -- what is bound ---------------------------------------------------------------------------------------------------------------------
 
 
-def _image_of(member: t.Mapping[str, t.Any]) -> tuple[str, str]:
+def _image_of(wanted: Wanted) -> tuple[str, str]:
     """(image, pull policy) of a member."""
-    part = member["parts"][0]
-    if not part.get("image"):
-        raise HostError(
-            f"Creating member {member['id']}", "the plan has no image for it", "Set engine.image.", member["id"]
-        )
-    return str(part["image"]), str(part.get("pull") or "missing")
+    name, part = wanted.member.id, wanted.part
+    if not part.image:
+        raise HostError(f"Creating member {name}", "the plan has no image for it", "Set engine.image.", name)
+    return part.image, part.pull
 
 
-def _guard(
-    label: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any], bound: t.Iterable[tuple[str, str]]
-) -> guard.Guard:
+def _guard(label: t.Mapping[str, t.Any], part: Part, bound: t.Iterable[tuple[str, str]]) -> guard.Guard:
     """What the start script looks at. An image cannot change, and another machine is another boot, which it knows already."""
     inside = docker_bound.Inside(part, bound, str(label["member"]))
     found = guard.model_files(label, part, inside.place)

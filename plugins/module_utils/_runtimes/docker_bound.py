@@ -10,6 +10,8 @@ import os
 import re
 import typing as t
 
+from .._core.base.plain import Plain
+from .._core.work.member import Part
 from . import docker_spec
 from .state import make_dirs, write
 
@@ -20,9 +22,9 @@ _HOPS = 40
 class Inside:
     """Paths of a container that come from the host, by what is bound into it: a user's mount replaces ours at the same place."""
 
-    def __init__(self, part: t.Mapping[str, t.Any], bound: t.Iterable[tuple[str, str]], member: str) -> None:
+    def __init__(self, part: Part, bound: t.Iterable[tuple[str, str]], member: str) -> None:
         self._sources: dict[str, str | None] = {target: source for source, target in bound}
-        for mount in (docker_spec.parse_mount(mount, member) for mount in part.get("mounts") or ()):
+        for mount in (docker_spec.parse_mount(mount, member) for mount in part.mounts):
             target = os.path.normpath(mount["Target"])
             self._sources[target] = mount["Source"] if mount["Type"] == "bind" else None
 
@@ -46,11 +48,11 @@ class Inside:
         return None if source is None else os.path.normpath(os.path.join(source, os.path.relpath(path, target)))
 
 
-def models(part: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+def models(part: Part) -> list[tuple[str, str]]:
     """Directories of models that the command names, each at the same path inside: engines compare that text. A folder of links, as
     Hugging Face's cache has them, needs what these point to."""
-    words = [str(word) for word in part["argv"]]
-    paths = [str(part["model"])] if part.get("model") else []
+    words = [str(word) for word in part.argv]
+    paths = [part.model] if part.model else []
     paths += [value for word in words for value in (word, word.partition("=")[2]) if value.startswith("/")]
     found: dict[str, str] = {}
     for path in dict.fromkeys(os.path.normpath(p) for p in paths):
@@ -65,7 +67,7 @@ def models(part: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     return [(source, target) for target, source in found.items()]
 
 
-def write_files(directory: str, files: t.Iterable[t.Mapping[str, t.Any]], user: str) -> t.Iterator[tuple[str, str]]:
+def write_files(directory: str, files: t.Iterable[Plain], user: str) -> t.Iterator[tuple[str, str]]:
     """(source, target) of a member's files: those of the host where they are, those with content written beside its label."""
     for number, file in enumerate(files):
         target = os.path.normpath(file["path"])

@@ -12,6 +12,8 @@ import shlex
 import typing as t
 from dataclasses import dataclass, field
 
+from .._core.base.plain import Plain
+from .._core.work.member import Member, Part
 from .._probes import processes
 from . import guard
 from .errors import HostError
@@ -87,17 +89,16 @@ class Container:
     guard: str | None = None
 
 
-def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) -> dict[str, t.Any]:
-    """The body of POST /containers/create for the first part of a member."""
-    part, name = member["parts"][0], member["id"]
-    argv = [str(word) for word in part["argv"]]
-    grace = math.ceil(float((member.get("stop") or {}).get("grace") or 30))
-    attempts = int((member.get("restart") or {}).get("attempts") or 0)
+def render(member: Member, part: Part, container: Container, traits: Traits) -> dict[str, t.Any]:
+    """The body of POST /containers/create for one part of a member."""
+    name, argv = member.id, [str(word) for word in part.argv]
+    grace = math.ceil(float(member.stop.grace or 30))
+    attempts = int(member.restart.get("attempts") or 0)
     gpus = _gpus(part, traits, name)
     env = {
         **gpus.env,
         # What a shell holds itself is in the file of secrets, where there is a shell.
-        **{str(k): str(v) for k, v in (part.get("env") or {}).items() if not (container.start and is_held(str(k)))},
+        **{str(k): str(v) for k, v in part.env.items() if not (container.start and is_held(str(k)))},
         **container.exposed,
         # What marks the processes of a member, by which ports are told whose they are. Process titles would overwrite it.
         "SPT_NOENV": "1",
@@ -107,26 +108,26 @@ def render(member: t.Mapping[str, t.Any], container: Container, traits: Traits) 
         **({processes.FORMATION: str(container.label["formation"])} if container.label.get("formation") else {}),
     }
     # A router moves no KV cache: it needs neither RDMA devices nor memory that is locked for them.
-    moves = member.get("role") != "router"
+    moves = member.role != "router"
     infiniband = [INFINIBAND] if moves and INFINIBAND in traits.present else []
     mounts = [
         _bind(source, target, read_only=True) for source, target in (*_own(container), *container.bound, *gpus.bound)
     ]
-    given = [parse_mount(mount, name) for mount in part.get("mounts") or ()]
+    given = [parse_mount(mount, name) for mount in part.mounts]
     taken = {mount["Target"] for mount in given}
     host: dict[str, t.Any] = {
         "NetworkMode": "host",
-        "IpcMode": "host" if part.get("ipc") == "host" else "private",
+        "IpcMode": "host" if part.ipc == "host" else "private",
         "CapAdd": ["IPC_LOCK", *gpus.capabilities] if moves else [],
         "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}] if moves else [],
         "Mounts": [m for m in mounts if m["Target"] not in taken] + given,
-        "Devices": [parse_device(d, name) for d in (*infiniband, *gpus.devices, *(part.get("devices") or ()))],
+        "Devices": [parse_device(d, name) for d in (*infiniband, *gpus.devices, *part.devices)],
         "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": attempts}
         if attempts and container.start
         else {"Name": "no", "MaximumRetryCount": 0},
         **gpus.host,
         **_security(gpus, traits),
-        **_limits(part.get("limits") or {}, name, traits, part.get("ipc") == "host"),
+        **_limits(part.limits, name, traits, part.ipc == "host"),
     }
     if traits.log_driver == "json-file":
         host["LogConfig"] = {"Type": "json-file", "Config": dict(LOG_OPTIONS)}
@@ -227,12 +228,12 @@ class _Given:
     host: dict[str, t.Any] = field(default_factory=dict)
 
 
-def _gpus(part: t.Mapping[str, t.Any], traits: Traits, member: str) -> _Given:
-    ids = [str(gpu) for gpu in part.get("gpus") or ()]
+def _gpus(part: Part, traits: Traits, member: str) -> _Given:
+    ids = [str(gpu) for gpu in part.gpus]
     if not ids:
         # Images of CUDA engines ask for all GPUs by a variable, which the nvidia runtime grants when it is the default.
         return _Given(env={"NVIDIA_VISIBLE_DEVICES": "void"} if traits.default_runtime == "nvidia" else {})
-    vendor = str(part.get("vendor") or traits.vendor or "nvidia").lower()
+    vendor = str(part.vendor or traits.vendor or "nvidia").lower()
     if vendor not in _VENDORS:
         raise HostError(
             f"Creating member {member}",
@@ -321,7 +322,7 @@ def parse_device(device: t.Any, member: str) -> dict[str, str]:
     return {"PathOnHost": source, "PathInContainer": target, "CgroupPermissions": rights}
 
 
-def _limits(limits: t.Mapping[str, t.Any], member: str, traits: Traits, host_ipc: bool) -> dict[str, t.Any]:
+def _limits(limits: Plain, member: str, traits: Traits, host_ipc: bool) -> dict[str, t.Any]:
     """CPU and memory as the spec limits them, and the size of /dev/shm: 16 GiB, or half of a smaller host's memory. It is a limit, nothing
     is set aside. With host IPC the host's own is used."""
     found: dict[str, t.Any] = {}

@@ -11,6 +11,8 @@ import pwd
 import re
 import typing as t
 
+from .._core.base.plain import Plain
+from .._core.work.member import Part
 from .._probes import processes
 from . import guard, script
 from .errors import HostError
@@ -48,14 +50,12 @@ class Folder:
         self.state, self.group, self.member = state, group, member
         self.path = state.member_dir(group, member)
 
-    def write(
-        self, part: t.Mapping[str, t.Any], label: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]
-    ) -> dict[str, t.Any]:
+    def write(self, part: Part, label: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]) -> dict[str, t.Any]:
         """Write `env` (0600), `run` (0700), the member's own files, and its label with what its start compares, which is returned."""
-        program = script.resolve(part["argv"], part.get("executable"))
+        program = script.resolve(part.argv, part.executable)
         script.refuse_held(secrets, self.member)
         env = self._environment(part, label, program, secrets)
-        self._write_files(part.get("files") or ())
+        self._write_files(part.files)
         write(os.path.join(self.path, "env"), script.render_env(env))
         markers = {key: env[key] for key in (processes.MEMBER, processes.STATE)}
         watched = guard.of_host(self.state, label, part, program)
@@ -63,7 +63,7 @@ class Folder:
             self.member,
             self.group,
             self.path,
-            [program, *part["argv"][1:]],
+            [program, *part.argv[1:]],
             markers,
             guard.render(watched, guard.REFUSED, "[ ! -s starts ]"),
         )
@@ -73,9 +73,9 @@ class Folder:
         return told
 
     def _environment(
-        self, part: t.Mapping[str, t.Any], label: t.Mapping[str, t.Any], program: str, secrets: t.Mapping[str, str]
+        self, part: Part, label: t.Mapping[str, t.Any], program: str, secrets: t.Mapping[str, str]
     ) -> dict[str, str]:
-        missing = sorted(set(part.get("secrets") or ()) - set(secrets))
+        missing = sorted(set(part.secrets) - set(secrets))
         if missing:
             raise HostError(
                 f"Creating member {self.member}",
@@ -98,9 +98,9 @@ class Folder:
         mine = {processes.MEMBER: self.member, processes.STATE: self.state.root, processes.GROUP: self.group}
         if guard.formation(label):
             mine[processes.FORMATION] = str(label["formation"])
-        return {**own, **{k: str(v) for k, v in (part.get("env") or {}).items()}, **secrets, **mine}
+        return {**own, **{k: str(v) for k, v in part.env.items()}, **secrets, **mine}
 
-    def _write_files(self, files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
+    def _write_files(self, files: t.Iterable[Plain]) -> None:
         for file in files:
             if file.get("host_path"):
                 # What a container would get bound is simply there; without it the engine answers, and wrongly.

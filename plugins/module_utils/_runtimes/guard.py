@@ -14,6 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from .._core.work.member import Part
 from .._probes import executables, model
 from .state import State, make_dirs
 
@@ -58,9 +59,9 @@ def make_directory(state: State, group: str) -> str:
     return path
 
 
-def of_host(state: State, label: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any], program: str) -> Guard:
+def of_host(state: State, label: t.Mapping[str, t.Any], part: Part, program: str) -> Guard:
     """The guard of a member that runs on the host itself."""
-    found = [model_files(label, part), _engine_files(str(part.get("executable") or program))]
+    found = [model_files(label, part), _engine_files(part.executable or program)]
     return Guard(
         formation(label),
         directory(state, label["group"]),
@@ -83,11 +84,9 @@ def machine_id(path: str = MACHINE) -> str | None:
     return text if re.fullmatch(r"[0-9a-f]{32}", text) else None
 
 
-def model_files(
-    label: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any], through: model.Through | None = None
-) -> Files | None:
+def model_files(label: t.Mapping[str, t.Any], part: Part, through: model.Through | None = None) -> Files | None:
     """The model of an engine. A router reads none."""
-    path = os.path.normpath(str(part.get("model") or ""))
+    path = os.path.normpath(part.model or "")
     if label.get("role") == "router" or not os.path.isabs(path):
         return None
     place = through(path) if through else path

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
+from .._core.work.member import Member, Part
 from .._probes.elsewhere import Container
 from .store import Damaged
-
-Member = t.Mapping[str, t.Any]
 
 
 class Ended(t.TypedDict, total=False):
@@ -48,9 +47,10 @@ class Facts(t.TypedDict):
 
 
 class Wanted(t.NamedTuple):
-    """A member to create (a member of the plan, one part), and the values of its secrets."""
+    """A member to create, its part at this driver's place, and the values of its secrets."""
 
     member: Member
+    part: Part
     secrets: t.Mapping[str, str]
 
 
@@ -64,14 +64,14 @@ class Created(t.NamedTuple):
 
 # Gives a member the label that it starts with, or raises PdError: whether it may still be created is asked as late as can be, since the
 # one before it may have taken long.
-Admit = t.Callable[[Member], "dict[str, t.Any]"]
+Admit = t.Callable[[Wanted], "dict[str, t.Any]"]
 
 
 @t.runtime_checkable
 class Prepares(t.Protocol):
     """A driver that gets something onto the host before members can be created: images."""
 
-    def prepare(self, members: t.Sequence[Member]) -> list[str]:
+    def prepare(self, batch: t.Sequence[Wanted]) -> list[str]:
         """Have what these members need here, or raise HostError. Returns warnings."""
 
     def images(self, names: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:

@@ -22,7 +22,7 @@ from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder
-from .protocol import Admit, Availability, Created, Facts, Live, Member, Wanted
+from .protocol import Admit, Availability, Created, Facts, Live, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .supervisor_rpc import ALREADY_ADDED, BAD_NAME, NOT_RUNNING, STILL_RUNNING, Rpc
 
@@ -182,14 +182,15 @@ class Supervisor:
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)
 
-    def create_one(self, member: Member, label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+    def create_one(self, wanted: Wanted, label: dict[str, t.Any]) -> list[str]:
         """Create and start one member; what was begun is taken back when that fails. Returns warnings."""
-        part, name, group = member["parts"][0], member["id"], label["group"]
+        member, part, secrets = wanted
+        name, group = member.id, label["group"]
         directory = self.state.member_dir(group, name)
         warnings = [
             f"{name}: {kind} are for containers; runtime supervisor ignores them."
-            for kind in ("mounts", "devices")
-            if part.get(kind)
+            for kind, given in (("mounts", part.mounts), ("devices", part.devices))
+            if given
         ]
         with self.state.lock():
             self._ensure()
@@ -202,8 +203,8 @@ class Supervisor:
                     name,
                     directory,
                     self.state.log_path(group, name),
-                    member.get("restart") or {},
-                    float((member.get("stop") or {}).get("grace") or 30),
+                    member.restart,
+                    float(member.stop.grace or 30),
                 )
                 write(self._conf(name), conf)
                 self._start(name)

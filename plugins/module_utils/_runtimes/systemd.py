@@ -13,13 +13,14 @@ import time
 import typing as t
 
 from .._core.base.errors import PdError
+from .._core.work.member import Member
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
 from . import gone, guard, systemd_unit, unlabelled
 from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder
-from .protocol import Admit, Availability, Created, Facts, Live, Member, Wanted
+from .protocol import Admit, Availability, Created, Facts, Live, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .systemd_manager import Manager, cgroup_processes, locked_memory
 
@@ -218,13 +219,14 @@ class Systemd:
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)
 
-    def create_one(self, member: Member, label: dict[str, t.Any], secrets: t.Mapping[str, str]) -> list[str]:
+    def create_one(self, wanted: Wanted, label: dict[str, t.Any]) -> list[str]:
         """Create and start one member; what was begun is taken back when that fails. Returns warnings."""
-        part, name, group = member["parts"][0], member["id"], label["group"]
+        member, part, secrets = wanted
+        name, group = member.id, label["group"]
         warnings = [
             f"{name}: {kind} are for containers; runtime systemd ignores them."
-            for kind in ("mounts", "devices")
-            if part.get(kind)
+            for kind, given in (("mounts", part.mounts), ("devices", part.devices))
+            if given
         ]
         folder = Folder(self.state, group, name)
         log = None if self.manager.journal_readable() else self.state.log_path(group, name)
@@ -242,7 +244,8 @@ class Systemd:
                 label = folder.write(part, label, secrets)
                 if log:
                     write(log, "")
-                self._start(name, systemd_unit.render(member, group, folder.path, self.state.root, self.user, log))
+                text = systemd_unit.render(member, part, group, folder.path, self.state.root, self.user, log)
+                self._start(name, text)
             except BaseException:
                 self._undo(group, name)
                 raise
@@ -276,11 +279,11 @@ class Systemd:
         doing = f"Starting member {name}"
         self.manager.call("start", systemd_unit.unit_name(name), doing=doing, member=name, timeout=60)
 
-    def _short_of_memlock(self, member: t.Mapping[str, t.Any]) -> list[str]:
+    def _short_of_memlock(self, member: Member) -> list[str]:
         """What systemd could not grant of locked memory, which RDMA registers the KV cache in."""
-        if member.get("role") == "router":
+        if member.role == "router":
             return []
-        unit = next(iter(self._show([member["id"]]).values()), {})
+        unit = next(iter(self._show([member.id]).values()), {})
         granted = systemd_unit.memlock(locked_memory(int(unit.get("MainPID") or 0)))
         if granted is None:
             return []
@@ -289,7 +292,7 @@ class Systemd:
             if self.user
             else "Raise what started this systemd may have (the container or VM that it is in)"
         )
-        told = f"{member['id']}: locked memory is limited to {granted / 2**20:g} MiB although unlimited was asked for."
+        told = f"{member.id}: locked memory is limited to {granted / 2**20:g} MiB although unlimited was asked for."
         return [f"{told} KV over RDMA registers more; over TCP it does not matter. {how}."]
 
     def _undo(self, group: str, name: str) -> None:

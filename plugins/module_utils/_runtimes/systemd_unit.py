@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import typing as t
 
+from .._core.base.plain import Plain
+from .._core.work.member import Member, Part
 from .guard import REFUSED
 from .state import write
 
@@ -37,20 +38,19 @@ def unit_name(member: str) -> str:
 
 
 def render(
-    member: t.Mapping[str, t.Any], group: str, directory: str, state_dir: str, user: bool, log: str | None = None
+    member: Member, part: Part, group: str, directory: str, state_dir: str, user: bool, log: str | None = None
 ) -> str:
     """The unit of one member. It is started by the collection alone: it belongs to no target, so a host that boots starts none.
 
     Its environment comes from its own `run`: what marks its processes must not mark the script, which ends leftovers by that mark; and no
     value, whatever is in it, has a meaning there. It is `simple`, so that a member which ends at once is told by who waits for it, with its
     log, like one that ends later. `log` is a file to log to, instead of the journal."""
-    name = member["id"]
-    restart, grace = member.get("restart") or {}, float((member.get("stop") or {}).get("grace") or 30)
+    name, restart, grace = member.id, member.restart, float(member.stop.grace or 30)
     attempts = max(0, int(restart.get("attempts") or 0))
     # Counted are starts. One that takes most of a window and fails must still count when the next one fails as late.
     interval = max(1, int(restart.get("window") or DEFAULT_WINDOW)) * (attempts + 1)
     output = f"append:{escape(log)}" if log else "journal"
-    limits = _limits((member["parts"][0].get("limits") or {}) if member.get("parts") else {})
+    limits = _limits(part.limits)
     return f"""# Written by the Ansible collection inferops.pd; edits are lost when the member is created again.
 [Unit]
 Description=Member {name} of the prefill/decode group {group}
@@ -99,7 +99,7 @@ def escape(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _limits(limits: t.Mapping[str, t.Any]) -> str:
+def _limits(limits: Plain) -> str:
     """The router's limits; engines have none."""
     lines = []
     if limits.get("cpu"):

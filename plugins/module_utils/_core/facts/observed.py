@@ -74,7 +74,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
-class Member:
+class LiveMember:
     """A member that a host reports: what its labels say, and how it is now. `state` is running, restarting, stuck
     (its process lives and will never serve), exited or missing. `formation` is its label's."""
 
@@ -165,7 +165,7 @@ class Host:
     port_low: int
     port_high: int
     used: t.Mapping[int, Used]
-    members: list[Member]
+    members: list[LiveMember]
     records: dict[str, Record]
     # How many ports of the range the kernel may give to outgoing connections, and from which range it takes these.
     exposed: int = 0
@@ -371,7 +371,7 @@ def _elsewhere(value: Checked) -> Elsewhere:
     )
 
 
-def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Damage]) -> list[Member]:
+def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Damage]) -> list[LiveMember]:
     found = []
     for one in raw:
         told = one.get("label") if isinstance(one, t.Mapping) else None
@@ -381,7 +381,7 @@ def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Da
             damaged.append(Damage(exc.where, exc.why, _text(told, "group"), _text(told, "member")))
             continue
         found.append(
-            Member(
+            LiveMember(
                 id=label.member,
                 group=label.group,
                 role=label.role,

@@ -11,8 +11,7 @@ from ..base import placeholders
 from ..base.errors import PdError
 from ..base.plain import Plain
 from ..facts.label import SCHEMA
-from ..facts.observed import Host
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import Host, LiveMember
 from ..spec.cache_service import ANY, ROLE, CacheService
 from ..template.cache_template import CacheTemplate
 from ..template.role import CompiledRole

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
 from ..base.plain import Plain
-from ..facts.observed import Host, Member
+from ..facts.observed import Host, LiveMember
 from ..spec.spec import ENGINE_ROLES
 from .member import identity, identity_of_source, member_id
 from .placement import Seats
@@ -57,7 +57,7 @@ def moved(theirs: t.Sequence[Plain], mine: Plain) -> list[tuple[str, str, str]]:
     return found
 
 
-def files(member: Member, host: Host) -> list[tuple[str, str, str]]:
+def files(member: LiveMember, host: Host) -> list[tuple[str, str, str]]:
     """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their
     times are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another
     model."""
@@ -84,7 +84,7 @@ def _same(fact: str, one: Plain, other: Plain) -> bool:
     return same_image or str(one[fact]) == str(other[fact])
 
 
-def running(members: t.Iterable[Member]) -> list[Plain]:
+def running(members: t.Iterable[LiveMember]) -> list[Plain]:
     """What the engines that run really are, by their labels."""
     return [identity_of_label(m.label) for m in members if m.role in ENGINE_ROLES and m.alive]
 
@@ -98,7 +98,7 @@ def identity_of_label(label: Plain) -> Plain:
     return known
 
 
-def changed_under(members: t.Iterable[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+def changed_under(members: t.Iterable[LiveMember], hosts: t.Mapping[str, Host]) -> list[Moved]:
     """What has changed on the hosts under members that run: started again, they would be something else."""
     found: dict[tuple[str, str], Moved] = {}
     for member in members:
@@ -111,7 +111,7 @@ def changed_under(members: t.Iterable[Member], hosts: t.Mapping[str, Host]) -> l
     return list(found.values())
 
 
-def changed_for_dead(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+def changed_for_dead(members: t.Sequence[LiveMember], hosts: t.Mapping[str, Host]) -> list[Moved]:
     """What has changed on the hosts of members that are down: they are not started again beside those that run."""
     found: dict[tuple[str, str], Moved] = {}
     theirs = running(members)
@@ -125,7 +125,7 @@ def changed_for_dead(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -
     return list(found.values())
 
 
-def changed(members: t.Sequence[Member], hosts: t.Mapping[str, Host]) -> list[Moved]:
+def changed(members: t.Sequence[LiveMember], hosts: t.Mapping[str, Host]) -> list[Moved]:
     """All that has changed on hosts of a group since its members were started, once a fact and host."""
     every = {(m.fact, m.host): m for m in [*changed_for_dead(members, hosts), *changed_under(members, hosts)]}
     return list(every.values())
@@ -173,7 +173,7 @@ def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain])
 
 
 def _without(
-    request: Request, choice: Choice, seats: Seats, out: set[str], refreshed: t.Sequence[Member]
+    request: Request, choice: Choice, seats: Seats, out: set[str], refreshed: t.Sequence[LiveMember]
 ) -> tuple[Choice, Seats]:
     """Who would be replaced only for a prefill that does not come back stays as it is."""
     if not out:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..base.finding import Findings
-from ..facts.observed import Member
+from ..facts.observed import LiveMember
 from ..spec.spec import ENGINE_ROLES
 from .scale_down import worst_first
 from .situation import Choice, Coming, Request, Situation
@@ -18,9 +18,9 @@ from .situation import Choice, Coming, Request, Situation
 class _Draft:
     """A choice while it is made: the fields are those of a Choice."""
 
-    keep: list[Member] = field(default_factory=list)
-    leave: list[tuple[Member, str]] = field(default_factory=list)
-    replace: list[Member] = field(default_factory=list)
+    keep: list[LiveMember] = field(default_factory=list)
+    leave: list[tuple[LiveMember, str]] = field(default_factory=list)
+    replace: list[LiveMember] = field(default_factory=list)
     create: list[Coming] = field(default_factory=list)
     refresh: dict[str, str] = field(default_factory=dict)
     desired: dict[str, int] = field(default_factory=dict)

@@ -87,9 +87,6 @@ def build(
     role = compiled.template
     name = member_id(group.name, role.role, index)
     values = {**shared, **values_of(name, index, host, seat)}
-    argv, env, files = compiled.fill(values)
-    if seat.gpus and traits_of(group.runtime).gpus == "variable":
-        env = {**_gpu_mask(host, seat), **env}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
     labels = {
@@ -105,7 +102,29 @@ def build(
         **({"cache": dict(cache)} if cache else {}),
     }
     router = role.role == "router"
-    part = Part(
+    return Member(
+        id=name,
+        role=role.role,
+        index=index,
+        revision=template.revision,
+        address=host.address,
+        kv_address=None if router else host.kv_address,
+        url=url,
+        parts=(_part(group, compiled, host, seat, values, labels),),
+        probe=_probe(group, template.mode, engine, url, health, seat, role.role),
+        stop=Stop(group.limits["stop"], 0 if router else group.limits["drain"]),
+        restart=template.mode.restart,
+        identity={} if router else identity(host, group.model, role.executable, role.image),
+    )
+
+
+def _part(group: Group, compiled: CompiledRole, host: Host, seat: Seat, values: Values, labels: Plain) -> Part:
+    """The one part of a member: all of it runs at its seat."""
+    role, traits = compiled.template, traits_of(group.runtime)
+    argv, env, files = compiled.fill(values)
+    if seat.gpus and traits.gpus == "variable":
+        env = {**_gpu_mask(host, seat), **env}
+    return Part(
         host=host.name,
         rank=0,
         gpus=tuple(seat.gpus),
@@ -114,7 +133,7 @@ def build(
         image=role.image,
         pull=role.pull,
         vendor=_vendor(host, seat),
-        model=None if router else group.model,
+        model=None if role.role == "router" else group.model,
         executable=role.executable,
         argv=tuple(argv),
         env=env,
@@ -124,21 +143,7 @@ def build(
         devices=tuple(role.devices),
         limits=role.resources,
         labels=labels,
-        ipc="host" if role.host_ipc and traits_of(group.runtime).containers else None,
-    )
-    return Member(
-        id=name,
-        role=role.role,
-        index=index,
-        revision=template.revision,
-        address=host.address,
-        kv_address=None if router else host.kv_address,
-        url=url,
-        parts=(part,),
-        probe=_probe(group, template.mode, engine, url, health, seat, role.role),
-        stop=Stop(group.limits["stop"], 0 if router else group.limits["drain"]),
-        restart=template.mode.restart,
-        identity={} if router else identity(host, group.model, role.executable, role.image),
+        ipc="host" if role.host_ipc and traits.containers else None,
     )
 
 

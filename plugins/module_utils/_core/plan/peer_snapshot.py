@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.plain import Plain, to_plain
-from ..facts.observed import Member
+from ..facts.observed import LiveMember
 from ..spec.spec import ENGINE_ROLES
 from .situation import Situation
 from .value import Peer, Start
@@ -42,7 +42,7 @@ def registered_urls(live: Plain) -> set[str] | None:
     return None if found is None else {str(peer["url"]).rstrip("/") for peer in found}
 
 
-def snapshot(peers: t.Iterable[Peer], starts: t.Mapping[str, Start] | None = None) -> list[dict[str, t.Any]]:
+def snapshot(peers: t.Iterable[Peer], starts: t.Mapping[str, Start] | None = None) -> list[Plain]:
     """The peers that a router was started with, as its label and the record keep them: identity, role, address and named ports, and of
     `starts` which process of it."""
     return [
@@ -69,7 +69,7 @@ def same_start(noted: Start, now: Start) -> bool:
 
 
 def compare(
-    noted: t.Sequence[Plain], peers: t.Sequence[Peer], kept: t.Mapping[str, Member], ignore: t.Collection[str] = ()
+    noted: t.Sequence[Plain], peers: t.Sequence[Peer], kept: t.Mapping[str, LiveMember], ignore: t.Collection[str] = ()
 ) -> Change:
     """The peers of a router's snapshot against `peers`, of which `kept` run already. Of URLs in `ignore` nothing is known."""
     change = Change()
@@ -98,7 +98,7 @@ def compare(
     return change
 
 
-def forgot_peers(situation: Situation) -> list[dict[str, t.Any]]:
+def forgot_peers(situation: Situation) -> list[dict[str, str]]:
     """A router that has its members from its API and was started again by its runtime knows none of them: it answers, and nobody is
     served."""
     router = next((m for m in situation.of_role("router", alive=True)), None)
@@ -118,7 +118,7 @@ def forgot_peers(situation: Situation) -> list[dict[str, t.Any]]:
     return [{"mark": "router_forgot_peers", "why": why}]
 
 
-def stale_peers(situation: Situation) -> list[dict[str, t.Any]]:
+def stale_peers(situation: Situation) -> list[dict[str, str]]:
     """A router with its peers on its command line that has one which is gone, or is not the process that it knows."""
     router = next((m for m in situation.of_role("router", alive=True)), None)
     if router is None or router.label.get("policy") != "restart" or router.label.get("peers") is None:

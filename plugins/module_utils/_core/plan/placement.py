@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.address import of_url
-from ..facts.observed import Hold, Host, Machine, Member, Used
+from ..facts.observed import Hold, Host, LiveMember, Machine, Used
 from ..facts.record import Record, newest
 from ..work.member import Bands
 from .value import Plan
@@ -190,7 +190,7 @@ def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) 
     return named
 
 
-def peers_named_by(router: Member) -> t.Iterator[tuple[str, str, int]]:
+def peers_named_by(router: LiveMember) -> t.Iterator[tuple[str, str, int]]:
     """(member, address, port) of the peers that a router has, by its command line and by its registry, whoever they are by now. Of an entry
     of its registry nobody says which member it is."""
     told = [(str(p.get("member") or ""), p.get("url")) for p in router.label.get("peers") or ()]

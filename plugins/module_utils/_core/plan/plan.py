@@ -15,7 +15,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import LiveMember
 from ..facts.record import differs
 from ..facts.tombstone import Tombstone
 from ..spec.cache_service import CacheService

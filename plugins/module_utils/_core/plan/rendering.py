@@ -15,8 +15,7 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.label import SCHEMA
-from ..facts.observed import Host
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import Host, LiveMember
 from ..spec.spec import ENGINE_ROLES, ROLES
 from ..template.template import CompiledRole
 from ..work.member import Member

@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import replace
 
 from ..base.finding import Findings
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import LiveMember
 from ..spec.spec import ENGINE_ROLES
 from ..work.member import Member, Part
 from ..work.share import Share

@@ -8,20 +8,20 @@ from __future__ import annotations
 import typing as t
 
 from ..base.order import natural
-from ..facts.observed import Member
+from ..facts.observed import LiveMember
 
 UNHEALTHY = 100
 # Its KV crosses the network to every peer, that of a member with a peer on its host need not.
 REMOTE = 20
 
 
-def score(member: Member, peers: t.Sequence[Member]) -> float:
+def score(member: LiveMember, peers: t.Sequence[LiveMember]) -> float:
     """How little a member is worth: the higher, the sooner it goes. `peers` are the living members of the other role."""
     near = sum(1 for peer in peers if peer.host == member.host)
     return (0 if member.ready else UNHEALTHY) + REMOTE * (1 - near / len(peers) if peers else 0)
 
 
-def worst_first(members: t.Iterable[Member], peers: t.Sequence[Member]) -> list[Member]:
+def worst_first(members: t.Iterable[LiveMember], peers: t.Sequence[LiveMember]) -> list[LiveMember]:
     """By score, and of equal ones the youngest index first. Who stands at the same place in both goes by name: the order in which hosts and
     members are given decides nothing."""
     return sorted(members, key=lambda m: (-score(m, peers), -m.index, natural(m.host), natural(m.id)))

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import replace
 
 from ..base.finding import Findings
-from ..facts.observed import Member
+from ..facts.observed import LiveMember
 from ..spec.spec import MAX_PORT, ROLES
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
@@ -28,7 +28,7 @@ def seat_members(
     moot = is_moot(formation)
     holders = _hold_router_port(request, choice, rooms)
     seats: dict[str, Seat] = {}
-    homeless: list[Member] = []
+    homeless: list[LiveMember] = []
     for member in choice.replace:
         role = template.roles[member.role]
         room = rooms.get(member.host)

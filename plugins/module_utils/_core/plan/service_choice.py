@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..base.finding import Findings
-from ..facts.observed import Member
+from ..facts.observed import LiveMember
 from ..spec.cache_service import ROLE
 from .situation import Choice, Coming, ServiceRequest, Situation
 
@@ -20,14 +20,14 @@ from .situation import Choice, Coming, ServiceRequest, Situation
 class _Draft:
     """A choice while it is made: the fields are those of a Choice."""
 
-    keep: list[Member] = field(default_factory=list)
-    leave: list[tuple[Member, str]] = field(default_factory=list)
-    replace: list[Member] = field(default_factory=list)
+    keep: list[LiveMember] = field(default_factory=list)
+    leave: list[tuple[LiveMember, str]] = field(default_factory=list)
+    replace: list[LiveMember] = field(default_factory=list)
     whys: dict[str, str] = field(default_factory=dict)
     create: list[Coming] = field(default_factory=list)
     outdated: list[str] = field(default_factory=list)
 
-    def replaces(self, member: Member, why: str) -> None:
+    def replaces(self, member: LiveMember, why: str) -> None:
         self.replace.append(member)
         self.whys[member.id] = why
 
@@ -52,7 +52,7 @@ def choose(request: ServiceRequest, situation: Situation, findings: Findings) ->
     )
 
 
-def _judge(request: ServiceRequest, member: Member, choice: _Draft) -> None:
+def _judge(request: ServiceRequest, member: LiveMember, choice: _Draft) -> None:
     """An instance that is at its place: kept, restarted because that was asked for, or replaced because it is down."""
     changed = member.revision != request.template.revision
     if request.action == "restart":

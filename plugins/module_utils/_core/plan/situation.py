@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..facts.observed import Damage, Host, Member
+from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, newest
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
@@ -150,7 +150,7 @@ AnyRequest = t.Union[Request, ServiceRequest]
 class Stray:
     """A member of the group's name that is none of the group: the record does not name it, or it is of another formation."""
 
-    member: Member
+    member: LiveMember
     why: str
 
 
@@ -160,13 +160,13 @@ class Situation:
 
     record: dict[str, t.Any]
     noted: Record | None
-    members: list[Member]
+    members: list[LiveMember]
     unknown: list[Place]
     generation: int
     formation: str | None
     strays: list[Stray] = field(default_factory=list)
     # Members that an earlier version started: they get the formation, in label and record, without a restart.
-    adopt: list[Member] = field(default_factory=list)
+    adopt: list[LiveMember] = field(default_factory=list)
     # Files of the group that could not be read, by host.
     damaged: list[tuple[str, Damage]] = field(default_factory=list)
     # What lost hosts had, by all records: one that does not hold may know of a host that the other one does not.
@@ -225,7 +225,7 @@ class Situation:
     def tombstones(self) -> tuple[Tombstone, ...]:
         return self.graves
 
-    def of_role(self, role: str, alive: bool | None = None) -> list[Member]:
+    def of_role(self, role: str, alive: bool | None = None) -> list[LiveMember]:
         """The members of a role. With `alive`, those that live or do not, and of neither kind those that are leaving."""
         found = [m for m in self.members if m.role == role and (alive is None or (m.alive == alive and not m.draining))]
         return sorted(found, key=lambda m: m.index)
@@ -254,7 +254,7 @@ def _under_new_names(noted: Record | None, renamed: t.Mapping[str, str]) -> Reco
     return replace(noted, members=members, plain={**noted.plain, "members": raw})
 
 
-def standing(member: Member, noted: Record | None) -> str:
+def standing(member: LiveMember, noted: Record | None) -> str:
     """Why a member does not count: empty when the record that holds names its place, and its label the record's formation. One that an
     earlier version started has no formation: it counts by generation, revision and place where the record is of that version, too, or was
     taken over from it."""
@@ -275,7 +275,7 @@ def standing(member: Member, noted: Record | None) -> str:
     return "" if same else f"it is of another formation{_older(member, noted)}"
 
 
-def _older(member: Member, noted: Record) -> str:
+def _older(member: LiveMember, noted: Record) -> str:
     return (
         f": generation {member.generation}, the group's is {noted.generation}"
         if member.generation != noted.generation
@@ -283,7 +283,7 @@ def _older(member: Member, noted: Record) -> str:
     )
 
 
-def _place(member: Member, noted: Record | None) -> str:
+def _place(member: LiveMember, noted: Record | None) -> str:
     """The same for an instance of a cache service, which counts wherever it runs unless the record knows it elsewhere."""
     if member.live.get("unlabelled"):
         return "its label is gone: what it was started as is not known"
@@ -291,8 +291,8 @@ def _place(member: Member, noted: Record | None) -> str:
     return "the same instance runs elsewhere by now" if places and member.host not in places else ""
 
 
-def _one_of_each(members: list[Member]) -> tuple[list[Member], list[Member]]:
-    first: dict[str, Member] = {}
+def _one_of_each(members: list[LiveMember]) -> tuple[list[LiveMember], list[LiveMember]]:
+    first: dict[str, LiveMember] = {}
     for member in members:
         first.setdefault(member.id, member)
     return list(first.values()), [m for m in members if first[m.id] is not m]
@@ -345,9 +345,9 @@ class Choice:
     """Who stays, who leaves (with why), who is replaced at its place, and who comes; the counts that were meant; whether the spec waits for
     a restart."""
 
-    keep: tuple[Member, ...] = ()
-    leave: tuple[tuple[Member, str], ...] = ()
-    replace: tuple[Member, ...] = ()
+    keep: tuple[LiveMember, ...] = ()
+    leave: tuple[tuple[LiveMember, str], ...] = ()
+    replace: tuple[LiveMember, ...] = ()
     create: tuple[Coming, ...] = ()
     # Of those that are replaced: members that run and would not be but for others (mode: refresh_with_prefill), with why.
     refresh: t.Mapping[str, str] = field(default_factory=dict)
@@ -356,11 +356,11 @@ class Choice:
     desired: t.Mapping[str, int] = field(default_factory=dict)
     pending: bool = False
     # Of those that leave: members of the workload's name that are none of it.
-    strays: tuple[Member, ...] = ()
+    strays: tuple[LiveMember, ...] = ()
     # What runs on although the spec says another thing: of instances, which need nothing of each other.
     outdated: tuple[str, ...] = ()
 
     @property
-    def going(self) -> tuple[Member, ...]:
+    def going(self) -> tuple[LiveMember, ...]:
         """All that stop: those that leave, and those that are replaced."""
         return (*(m for m, _why in self.leave), *self.replace)

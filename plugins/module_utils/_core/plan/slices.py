@@ -8,8 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..facts.observed import Host
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import Host, LiveMember
 from ..work.member import Member
 from ..work.share import Seen, Slice, Vacated
 from .formations import Formation

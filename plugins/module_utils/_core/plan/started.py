@@ -13,8 +13,7 @@ import typing as t
 from ..base.errors import PdError
 from ..base.placeholders import fill
 from ..base.plain import Plain
-from ..facts.observed import Host
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import Host, LiveMember
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .member import values_of
 from .placement import Seat
@@ -31,9 +30,6 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
     values = {**shared, **values_of(member.id, member.index, host, seat)}
     source, probe = label.get("source") or {}, label.get("probe") or {}
 
-    def texts(key: str) -> tuple[t.Any, ...]:
-        return tuple(_filled(text, values) for text in role.get(key) or ())
-
     part = Part(
         host=member.host,
         rank=0,
@@ -45,9 +41,9 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
         vendor=None,
         model=source.get("model"),
         executable=source.get("executable") or "",
-        argv=texts("argv"),
-        mounts=texts("mounts"),
-        devices=texts("devices"),
+        argv=_all_filled(role.get("argv"), values),
+        mounts=_all_filled(role.get("mounts"), values),
+        devices=_all_filled(role.get("devices"), values),
         env={name: _filled(text, values) for name, text in (role.get("env") or {}).items()},
         secrets=tuple(role.get("secrets") or ()),
         files=tuple({k: _filled(v, values) for k, v in file.items()} for file in role.get("files") or ()),
@@ -77,6 +73,10 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
         restart={"attempts": int(label.get("restart") or 0)},
         identity=label.get("identity") or {},
     )
+
+
+def _all_filled(texts: t.Iterable[Text] | None, values: Plain) -> tuple[Text, ...]:
+    return tuple(_filled(text, values) for text in texts or ())
 
 
 def _filled(text: Text, values: Plain) -> Text:

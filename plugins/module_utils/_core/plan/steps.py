@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..facts.observed import Member as LiveMember
+from ..facts.observed import LiveMember
 from ..facts.tombstone import Tombstone
 from ..work.member import Member
 from .formations import Formation

@@ -343,7 +343,7 @@ def _digests(flight: Preflight, engines: t.Sequence[str], findings: Findings) ->
     for name in engines:
         for image, told in flight.hosts[name].images.items():
             digest = told.get("digest") or told.get("id")
-            if digest and any(p.get("image") == image for _m, p in flight.parts_on(name)):
+            if digest and any(p.image == image for _m, p in flight.parts_on(name)):
                 found.setdefault(image, {}).setdefault(str(digest), []).append(name)
     for image, digests in found.items():
         if len(digests) > 1:

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from ..base.finding import Findings
 from ..facts.observed import Host
 from ..plan.situation import Request
+from ..plan.value import Plan
 from ..runtimes.table import traits_of
 from ..runtimes.traits import Traits
 from ..spec.spec import ENGINE_ROLES
+from ..work.member import Member, Part
 
 MIB, GIB = 2**20, 2**30
 # A host keeps labels, records and logs: without any room nothing can start; with little, logs fill it.
@@ -48,7 +50,7 @@ class Preflight:
     controller's time just before and after each look."""
 
     request: Request
-    plan: Mapping
+    plan: Plan
     tour: Mapping
     looks: t.Mapping[str, Mapping]
     reaches: t.Mapping[str, Mapping] = field(default_factory=dict)
@@ -67,9 +69,9 @@ class Preflight:
     def row(self, check: str, host: str, value: str, expected: str = "", verdict: str = "ok") -> None:
         self.rows.append(Row(check, host, value, expected, verdict))
 
-    def parts_on(self, name: str) -> list[tuple[Mapping, Mapping]]:
-        """(member, part) of what the plan has on a host."""
-        return [(m, p) for m in self.plan["members"] for p in m["parts"] if p["host"] == name]
+    def parts_on(self, name: str) -> list[tuple[Member, Part]]:
+        """What the plan has on a host."""
+        return [(member, part) for member in self.plan.members if (part := member.at(name))]
 
 
 def judge_hosts(flight: Preflight, findings: Findings) -> None:
@@ -136,7 +138,7 @@ def _interface(flight: Preflight, host: Host, part: Mapping, findings: Findings)
 def _image(flight: Preflight, host: Host, findings: Findings) -> None:
     if not flight.traits.images:
         return
-    for image in sorted({str(p["image"]) for _m, p in flight.parts_on(host.name) if p.get("image")}):
+    for image in sorted({p.image for _m, p in flight.parts_on(host.name) if p.image}):
         told = host.image(image)
         if told.get("exists"):
             flight.row("image", host.name, f"{image}: {told.get('digest') or told.get('id')}")
@@ -160,7 +162,7 @@ def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
     engine = host.runtime(runtime)
     if not flight.traits.containers or not engine.get("available"):
         return
-    wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]}
+    wanted = {g for _m, p in flight.parts_on(host.name) for g in p.gpus}
     nvidia = any(gpu.id in wanted and (gpu.vendor or "").lower() == "nvidia" for gpu in host.gpus)
     bad = nvidia and engine.get("nvidia") is False
     if bad:
@@ -292,7 +294,7 @@ def _memlock(flight: Preflight, host: Host, look: Mapping, findings: Findings) -
 
 def _gpu_direct(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
     """Whether the devices reach into the memory of the GPUs."""
-    if "nvidia" not in look["drivers"] or not any(p["gpus"] for _m, p in flight.parts_on(host.name)):
+    if "nvidia" not in look["drivers"] or not any(p.gpus for _m, p in flight.parts_on(host.name)):
         return
     devices = look["rdma"]
     ways = [*devices["peermem"], *(["DMA-BUF"] if devices["dma_buf"] else [])]
@@ -315,22 +317,22 @@ def _gpu_direct(flight: Preflight, host: Host, look: Mapping, findings: Findings
 def _proxies(flight: Preflight, name: str, look: Mapping, findings: Findings) -> None:
     """A proxy between members: the handshake over HTTP would go to it."""
     inherited = {} if flight.traits.containers else look["proxies"]["environment"]
-    addresses = sorted({a for m in flight.plan["members"] for a in (m["address"], m.get("kv_address")) if a})
+    addresses = sorted({a for m in flight.plan.members for a in (m.address, m.kv_address) if a})
     bad = False
     for member, part in flight.parts_on(name):
-        env = {k.lower(): str(v) for k, v in part["env"].items() if str(v)}
+        env = {k.lower(): str(v) for k, v in part.env.items() if str(v)}
         set_here = {k: v for k, v in {**inherited, **env}.items() if k in ("http_proxy", "all_proxy")}
         outside = [a for a in addresses if not bypassed(a, env.get("no_proxy") or "")]
         if set_here and outside and not bad:
             bad = True
             findings.error(
                 "proxy-between-members",
-                f"{name}: {member['id']} would ask its peers through a proxy"
+                f"{name}: {member.id} would ask its peers through a proxy"
                 f" ({', '.join(f'{k}={v}' for k, v in sorted(set_here.items()))});"
                 f" NO_PROXY leaves out {', '.join(outside[:4])}, expected are all members' addresses.",
                 "Leave NO_PROXY to the mode (write none in env), or add ${group.no_proxy} to yours; or take the proxy"
                 " out of the host's environment.",
-                [member["role"]],
+                [member.role],
                 name,
             )
     found = {
@@ -387,7 +389,7 @@ def _disks(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
         flight.row("disk", name, told, f"{size(DISK_WANTS)} free", "error" if why else "warning" if short else "ok")
     shm = look["shm"].get("free")
     # In a container it is the container's own.
-    if flight.traits.containers or shm is None or not any(p["gpus"] for _m, p in flight.parts_on(name)):
+    if flight.traits.containers or shm is None or not any(p.gpus for _m, p in flight.parts_on(name)):
         return
     small = shm < SHM_WANTS
     if small:
@@ -406,7 +408,7 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
     """What is left on the GPUs that members will get, and that no member of the group has now."""
     group = flight.request.group.name
     held = {g for m in host.members if m.alive for g in m.gpus}
-    wanted = {str(g) for _m, p in flight.parts_on(host.name) for g in p["gpus"]} - held
+    wanted = {g for _m, p in flight.parts_on(host.name) for g in p.gpus} - held
     if not wanted:
         return
     ids = {gpu.uuid or gpu.id: gpu.id for gpu in host.gpus}

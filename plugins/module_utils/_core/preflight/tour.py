@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ..facts.observed import Host
+from ..plan.value import Plan
 from ..recipes.mode import Mode
 from ..spec.spec import ENGINE_ROLES
 
@@ -30,7 +31,7 @@ def announced(mode: Mode) -> set[str]:
 
 
 def make(
-    plan: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], told: t.Collection[str] = (), max_pairs: int = MAX_PAIRS
+    plan: Plan, hosts: t.Mapping[str, Host], told: t.Collection[str] = (), max_pairs: int = MAX_PAIRS
 ) -> dict[str, t.Any]:
     """{hosts: {name: part}, pairs, left_out}. A part is what a host listens on, and whom it tries; `told` are the bands of `announced`."""
     roles, places = _places(plan, told)
@@ -45,7 +46,7 @@ def make(
             "ports": {address: sorted(ports) for address, ports in places[name].items()},
             "high": [a for a in dict.fromkeys((host.kv_address, host.address)) if a] if engines else [],
             "peers": _peers(name, roles),
-            "served": sorted(p for m in host.members if m.group == plan["group"] and m.alive for p in m.ports),
+            "served": sorted(p for m in host.members if m.group == plan.group and m.alive for p in m.ports),
             "kv_address": host.kv_address,
             "address": host.address,
             "mtu": host.kv.mtu,
@@ -61,20 +62,19 @@ def _addresses(host: Host) -> set[str]:
     return {a for a in (host.address, host.kv_address) if a}
 
 
-def _places(
-    plan: t.Mapping[str, t.Any], told: t.Collection[str]
-) -> tuple[dict[str, set[str]], dict[str, dict[str, set[int]]]]:
+def _places(plan: Plan, told: t.Collection[str]) -> tuple[dict[str, set[str]], dict[str, dict[str, set[int]]]]:
     """The roles of each host, and the ports on which its members are reached, by address."""
     roles: dict[str, set[str]] = {}
     places: dict[str, dict[str, set[int]]] = {}
-    for member in plan["members"]:
-        http, kv = member["address"], member.get("kv_address") or member["address"]
-        for part in member["parts"]:
-            roles.setdefault(part["host"], set()).add(member["role"])
-            mine = places.setdefault(part["host"], {})
-            mine.setdefault(http, set()).add(part["port"])
-            for name, band in part["ports"].items():
-                for address in {kv, http} if name in told else {kv}:
+    for member in plan.members:
+        http, kv = member.address, member.kv_address or member.address
+        for part in member.parts:
+            roles.setdefault(part.host, set()).add(member.role)
+            mine = places.setdefault(part.host, {})
+            if http:
+                mine.setdefault(http, set()).add(part.port)
+            for name, band in part.ports.items():
+                for address in filter(None, {kv, http} if name in told else {kv}):
                     mine.setdefault(address, set()).update(range(band["base"], band["base"] + band["count"]))
     return roles, places
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Finding
-from ..facts.observed import Host, Member
+from ..facts.observed import Host, LiveMember
 from ..plan.peer_snapshot import forgot_peers, stale_peers
 from ..plan.situation import EVERYWHERE, Reach, Situation
 from ..spec.spec import ENGINE_ROLES, Group
@@ -104,7 +104,7 @@ def _pairing(findings: t.Sequence[Finding]) -> list[Mark]:
     return marks + [{"mark": "version_below_floor", "why": f.message} for f in below]
 
 
-def _misplaced(template: GroupTemplate | None, engines: t.Sequence[Member]) -> list[Mark]:
+def _misplaced(template: GroupTemplate | None, engines: t.Sequence[LiveMember]) -> list[Mark]:
     """The rule of tensor parallelism on the GPUs that members really got, where their width comes from these. A breach is no stop."""
     rule = template.mode.pairing.get("tensor_parallel", "any") if template else "any"
     if template is None or rule == "any" or all(template.roles[r].sizes.written for r in ENGINE_ROLES):
@@ -128,14 +128,14 @@ def _misplaced(template: GroupTemplate | None, engines: t.Sequence[Member]) -> l
     return [{"mark": "pairing_tp_misplaced", "why": why}]
 
 
-def _remote(engines: t.Sequence[Member]) -> list[Mark]:
+def _remote(engines: t.Sequence[LiveMember]) -> list[Mark]:
     places = {role: {m.host for m in engines if m.role == role} for role in ENGINE_ROLES}
     if all(places.values()) and not places["prefill"] & places["decode"]:
         return [{"mark": "pairing_remote", "why": "no host runs both roles: every request's KV crosses the network"}]
     return []
 
 
-def _caches(engines: t.Sequence[Member]) -> list[Mark]:
+def _caches(engines: t.Sequence[LiveMember]) -> list[Mark]:
     """Members that were started without the cache that their role has, by their labels."""
     marks: list[Mark] = []
     for member in engines:

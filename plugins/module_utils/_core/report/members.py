@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..facts.observed import Member
+from ..facts.observed import LiveMember
 from ..facts.tombstone import Place
 from ..plan.situation import Reach, Situation
 from ..spec.workload import Kind
@@ -26,7 +26,7 @@ def strays_of(situation: Situation) -> list[Row]:
     return [{**row(s.member), "state": "stray", "ready": False, "why": s.why} for s in situation.strays]
 
 
-def row(member: Member) -> Row:
+def row(member: LiveMember) -> Row:
     live, label = member.live, member.label
     return {
         "id": member.id,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import asdict, dataclass
 
-from ..facts.observed import Host, Member
+from ..facts.observed import Host, LiveMember
 from ..spec.workload import CACHE
 
 
-def uses(member: Member, service: str) -> bool:
+def uses(member: LiveMember, service: str) -> bool:
     """Whether a member lives and was started with the service, as its label says: a spec may have been edited since."""
     cache = member.label.get("cache")
     ours = isinstance(cache, t.Mapping) and cache.get("service") == service and bool(cache.get("injected"))
