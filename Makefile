@@ -47,25 +47,25 @@ test-lint: env-tools ## Run the linters (ARGS="-k mypy" for one)
 	@tests/env/pytest.sh lint tools tests/env -n 2 --dist worksteal -v $(ARGS)
 
 test-unit: env-tools ## Test the rules and the plugins, nothing else running
-	@tests/env/pytest.sh unit tools tests/unit $(ARGS)
+	@tests/env/pytest.sh unit tools tests/unit -n 2 $(ARGS)
 
 test-integration: env-tools demo-env ## Test playbooks and modules with real processes, no engine
 	@tests/env/parsers.sh || echo "tests that need what is missing are skipped" >&2
 	@tests/env/caches.sh || echo "tests that need what is missing are skipped" >&2
-	@tests/env/pytest.sh integration tools tests/integration -m "not faults" -n 2 --dist loadfile $(ARGS)
+	@tests/env/pytest.sh integration tools tests/integration -m "not faults" -n 2 $(ARGS)
 
 test-faults-telling: env-tools ## Carry out the most telling rows of the fault table
-	@tests/env/pytest.sh faults-telling tools tests/faults -m telling -n 2 --dist loadgroup $(ARGS)
+	@tests/env/pytest.sh faults-telling tools tests/faults -m telling -n 2 $(ARGS)
 
 test-e2e: env-tools demo-env ## Test with a real engine and a real router
-	@tests/env/pytest.sh e2e tools tests/e2e -m "not faults" $(ARGS)
+	@tests/env/pytest.sh e2e tools tests/e2e -m "not faults" -n 2 $(ARGS)
 
 test-floor: env-floor ## Test on the oldest Ansible that the collection promises
-	@tests/env/pytest.sh floor floor tests/unit tests/integration -m "not faults and (floor or not integration)" $(ARGS)
+	@tests/env/pytest.sh floor floor tests/unit tests/integration -m "not faults and (floor or not integration)" -n 2 $(ARGS)
 
 test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long; not part of `make test`)
 	@PD_WALKS=2000 tests/env/pytest.sh histories tools tests/unit/test_histories.py
-	@tests/env/pytest.sh faults tools tests/ -m faults -n 2 --dist loadgroup $(ARGS)
+	@tests/env/pytest.sh faults tools tests/ -m faults -n 2 $(ARGS)
 
 .PHONY: molecule
 molecule: env-tools ## Run the scenarios of molecule/ on hosts of this machine (SCENARIO=systemd for one; needs root)

@@ -24,7 +24,8 @@ def _compile(source, filename, mode, flags=0, dont_inherit=True):
 
     if isinstance(source, str):
         source = source.encode()
-    place = f"{FOLDER}/{sys.flags.optimize}-{hashlib.sha256(source).hexdigest()}"
+    how = f"{mode}-{flags}-{sys.flags.optimize}"
+    place = f"{FOLDER}/{how}-{hashlib.sha256(source).hexdigest()}"
     try:
         with open(place, "rb") as stream:
             code = marshal.loads(stream.read())

@@ -97,6 +97,37 @@ def gpus(model: Path, folder: Path, fault: Fault) -> Case:
     return made
 
 
+# Of rows that can share a group, how many one worker does one after the other: it deploys and removes the group once for them.
+SHARED = 3
+HOSTS = {"one": 1, "gpus": 1, "two": 2, "three": 3, "four": 4}
+
+
+def _fault(item: pytest.Item) -> Fault | None:
+    found = getattr(item, "callspec", None) and t.cast("t.Any", item).callspec.params.get("fault")
+    return found if isinstance(found, Fault) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Rows with the most hosts first, as they take longest; those that can share a group beside each other, on one worker."""
+
+    def rank(item: pytest.Item) -> tuple[int, str]:
+        fault = _fault(item)
+        return (-HOSTS.get(fault.topology, 9), fault.site()) if fault else (-10, "")
+
+    items.sort(key=rank)
+    together: dict[str, list[str]] = {}
+    for item in items:
+        fault = _fault(item)
+        if fault and fault.site() and not item.get_closest_marker("xdist_group"):
+            names = together.setdefault(fault.site(), [])
+            if len(names) % SHARED == 0:
+                names[:] = [fault.name]
+            else:
+                names.append(fault.name)
+            item.add_marker(pytest.mark.xdist_group(names[0]))
+
+
 docker_engine = pytest.fixture(scope="session")(fixture_engine)
 
 

@@ -16,7 +16,7 @@ from faults.table import ROWS
 
 
 def parameter(fault: Fault) -> t.Any:
-    marks = [pytest.mark.faults]
+    marks = [pytest.mark.faults, pytest.mark.apart]
     if fault.in_selection:
         marks.append(pytest.mark.telling)
     if fault.known:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import shutil
@@ -24,6 +23,7 @@ STATE = "/var/lib/inferops-pd"
 ODD = 'it\'s "q"\n100% $HOME %h \\n'
 SECRET = "hunter2-secret"
 USER = {"systemd": {"scope": "user"}}
+MEMBERS = {"g-prefill-0", "g-prefill-1", "g-decode-0", "g-router-0"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -124,16 +124,46 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet
     made.clean()
 
 
-# -- a life ----------------------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def empty(site: Fleet) -> Fleet:
+    """Hosts with nothing on them, whatever the test before has left."""
+    if site.left():
+        site.clean()
+    return site
 
 
-def test_check_shows_the_members_and_leaves_nothing(site: Fleet) -> None:
+@pytest.fixture
+def bare(empty: Fleet) -> t.Iterator[Fleet]:
+    """Hosts with nothing on them before and after, and with variables that a test may change."""
+    site, kept = empty, empty.variables
+    yield site
+    if site.left():
+        site.clean()
+    site.variables = kept
+    site.write()
+
+
+@pytest.fixture
+def deployed(site: Fleet) -> Fleet:
+    """The group, running. Usually it is what the test before has left: it takes a while to deploy."""
+    if set(site.units()) != MEMBERS:
+        site.clean()
+        site.play("deploy").ok()
+    return site
+
+
+# -- a life: each of these can begin anywhere, and goes on from the one before where it can ----------------------------------------------
+
+
+def test_check_shows_the_members_and_leaves_nothing(empty: Fleet) -> None:
+    site = empty
     out = site.play("deploy", "--check", "--diff").ok().out
     assert "+ [start] create g-prefill-1 on h2" in out
     assert site.left() == {}
 
 
-def test_deploy_over_three_hosts(site: Fleet) -> None:
+def test_deploy_over_three_hosts(empty: Fleet) -> None:
+    site = empty
     out = site.play("deploy", "--diff").ok().out
     assert "2 of 2 pairs move the KV cache and answer right" in out
     assert SECRET not in out
@@ -147,13 +177,15 @@ def test_deploy_over_three_hosts(site: Fleet) -> None:
     assert "g: RUNNING" in site.play("status", pd_fail_unless_running="true").ok().out
 
 
-def test_a_second_deploy_changes_nothing(site: Fleet) -> None:
+def test_a_second_deploy_changes_nothing(deployed: Fleet) -> None:
+    site = deployed
     before = site.units()
     assert site.play("deploy").ok().changed == 0
     assert site.units() == before
 
 
-def test_a_member_has_its_environment_and_nobody_else_its_secrets(site: Fleet) -> None:
+def test_a_member_has_its_environment_and_nobody_else_its_secrets(deployed: Fleet) -> None:
+    site = deployed
     _host, pid = site.units()["g-decode-0"]
     block = site.lab.ssh("h3", f"cat /proc/{pid}/environ").split("\0")
     assert {f"ODD={ODD}", f"HF_TOKEN={SECRET}", "HOME=/root"} <= set(block)
@@ -165,7 +197,8 @@ def test_a_member_has_its_environment_and_nobody_else_its_secrets(site: Fleet) -
     assert re.search(r" 0B00D60A:61A8 .* 0A ", listening), "the side channel is on 10.214.0.11:25000"
 
 
-def test_a_crash_is_healed_by_systemd_and_a_lost_member_by_deploy(site: Fleet) -> None:
+def test_a_crash_is_healed_by_systemd_and_a_lost_member_by_deploy(deployed: Fleet) -> None:
+    site = deployed
     before = site.units()
     host, pid = before["g-prefill-1"]
     site.lab.ssh(host, f"kill -KILL {pid}")
@@ -183,7 +216,8 @@ def test_a_crash_is_healed_by_systemd_and_a_lost_member_by_deploy(site: Fleet) -
     assert site.ask() == 200
 
 
-def test_scaling_touches_nobody_else(site: Fleet) -> None:
+def test_scaling_touches_nobody_else(deployed: Fleet) -> None:
+    site = deployed
     before = site.units()
     site.play("scale", pd_group="g", pd_prefill=3).ok()
     grown = site.units()
@@ -197,9 +231,10 @@ def test_scaling_touches_nobody_else(site: Fleet) -> None:
     )
 
 
-def test_an_edit_is_pending_until_the_restart(site: Fleet) -> None:
+def test_an_edit_is_pending_until_the_restart(deployed: Fleet) -> None:
+    site = deployed
     before = site.units()
-    kept = copy.deepcopy(site.groups)
+    # The test after it goes on with the edited spec.
     site.groups["g"]["engine"]["args"] = ["--max-model-len=2048"]
     site.write()
     assert site.play("deploy").ok().changed == 0
@@ -208,10 +243,10 @@ def test_an_edit_is_pending_until_the_restart(site: Fleet) -> None:
     assert set(after) == set(before)
     assert not set(after.values()) & set(before.values())
     assert site.ask() == 200
-    site.groups.update(kept)
 
 
-def test_remove_leaves_nothing(site: Fleet) -> None:
+def test_remove_leaves_nothing(deployed: Fleet) -> None:
+    site = deployed
     before = site.units()
     site.play("remove", "--check", pd_group="g").ok()
     assert site.units() == before
@@ -223,7 +258,8 @@ def test_remove_leaves_nothing(site: Fleet) -> None:
 # -- who may ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_another_user_needs_become(site: Fleet) -> None:
+def test_another_user_needs_become(bare: Fleet) -> None:
+    site = bare
     site.variables = {**site.variables, "ansible_user": "ops"}
     site.write()
     out = " ".join(site.play("deploy").refused().out.split())
@@ -238,14 +274,12 @@ def test_another_user_needs_become(site: Fleet) -> None:
 
 
 @pytest.fixture
-def as_ops(site: Fleet) -> t.Iterator[Fleet]:
+def as_ops(bare: Fleet) -> t.Iterator[Fleet]:
     """h1 as its user ops, whose services run on after it logs out."""
-    kept, site.variables = site.variables, {**site.variables, "ansible_user": "ops", "ansible_become": False}
-    site.write()
-    yield site
-    site.lab.ssh("h1", "loginctl disable-linger ops")
-    site.variables = kept
-    site.write()
+    bare.variables = {**bare.variables, "ansible_user": "ops", "ansible_become": False}
+    bare.write()
+    yield bare
+    bare.lab.ssh("h1", "loginctl disable-linger ops")
 
 
 def test_units_of_a_user(as_ops: Fleet) -> None:
@@ -282,19 +316,6 @@ def test_units_of_a_user(as_ops: Fleet) -> None:
 
 
 # -- what a host can have against it ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def bare(site: Fleet) -> t.Iterator[Fleet]:
-    """The hosts as root, with nothing on them before and after."""
-    kept = site.variables
-    site.variables = {key: value for key, value in kept.items() if key not in ("ansible_user", "ansible_become")}
-    site.write()
-    yield site
-    if site.left():
-        site.clean()
-    site.variables = kept
-    site.write()
 
 
 def test_a_member_that_keeps_dying_is_given_up_and_one_that_will_not_end_is_killed(bare: Fleet) -> None:

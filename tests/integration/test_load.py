@@ -15,7 +15,7 @@ from load import Load
 from standin.engine import text_for
 from support import ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.apart]
 Make = t.Callable[..., Life]
 VLLM_ROUTER = ROOT / ".build/demo/engine/bin/vllm-router"
 SGLANG_ROUTER = ROOT / ".build/parsers/sglang-router/bin/python3"

@@ -15,7 +15,7 @@ import pytest
 from integration import support_runtime
 from integration.conftest import Life, alive, kill
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.apart]
 DIED = "VLLM_KV_CACHE_LAYOUT=NHD does not satisfy every supported set"
 Make = t.Callable[..., Life]
 

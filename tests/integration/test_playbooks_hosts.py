@@ -16,7 +16,7 @@ from integration.conftest import Life, ask, free_block, interface, kill, spec
 from released import unpack
 from support import Run
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.apart]
 Make = t.Callable[..., Life]
 
 

@@ -19,7 +19,7 @@ from integration import support_runtime
 from integration.conftest import Life, alive, kill, told_once
 from support import ROOT, playbook_command
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.apart]
 Make = t.Callable[..., Life]
 ALL = {"g-prefill-0", "g-decode-0", "g-router-0"}
 REAL_ROUTER = ROOT / ".build/demo/engine/bin/vllm-router"
