@@ -7,12 +7,18 @@ function fits on a page."""
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import re
 import typing as t
 
 import pytest
+from builders import Fleet, spec
 from support import ROOT
+
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 
 PLUGINS = ROOT / "plugins"
 TYPED = ("_core/plan/", "_core/work/")
@@ -111,3 +117,54 @@ def test_a_first_part_is_seen(code, bad):
 def test_an_any_is_seen(text, bad):
     (function,) = functions(ast.parse(f"def f(x: {text}): ..."))
     assert any(map(says_any, annotations(function))) is bad
+
+
+# -- at the borders ----------------------------------------------------------------------------------------------------------------
+
+
+def _plan() -> dict[str, t.Any]:
+    return Fleet(h1={"gpus": 4}, h2={"gpus": 4}).plan(spec(decode={"hosts": "h2"})).plan
+
+
+def test_a_plan_is_the_same_after_it_was_plain():
+    plan = _plan()
+    assert Plan.from_plain(plan).to_plain() == {**plan}
+    for host in ("h1", "h2"):
+        share = Plan.from_plain(plan, host).share(host)
+        assert share is not None
+        assert Share.from_plain(share.to_plain()) == share
+        assert {m.id for m in share.members} == {m["id"] for m in plan["members"] if m["parts"][0]["host"] == host}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("group", None),
+        ("group", ["g"]),
+        ("members", 3),
+        ("members.0", "x"),
+        ("members.0.id", {"a": 1}),
+        ("members.0.parts", 1),
+        ("members.0.parts.0.host", []),
+        ("hosts", [1]),
+        ("hosts.h1", None),
+        ("hosts.h1.create", [{}]),
+        ("desired.decode", {"a": 1}),
+        ("desired", 4),
+        ("cache", True),
+        ("unknown", [[]]),
+        ("router", "none"),
+        ("router.member.id", ["x"]),
+    ],
+)
+def test_a_plan_of_another_shape_is_refused_in_a_sentence(path, value):
+    plan = copy.deepcopy(_plan())
+    at: t.Any = plan
+    *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    for key in way:
+        at = at[key]
+    at[last] = value
+    with pytest.raises(
+        PdError, match=r"^The plan cannot be read: .* Give it the plan that group_plan returned, whole\.$"
+    ):
+        Plan.from_plain(plan)

@@ -62,6 +62,22 @@ def texts(raw: Plain, key: str) -> tuple[str, ...]:
     return tuple(raw.get(key) or ())
 
 
+def name(raw: Plain, key: str) -> str:
+    """A name that must be there. Raises KeyError, or TypeError for one that is no text."""
+    value = raw[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is no text")
+    return value
+
+
+def names(raw: Plain, key: str) -> tuple[str, ...]:
+    """A list of names that may be left out. Raises TypeError for what is none."""
+    found = tuple(raw.get(key) or ())
+    if not all(isinstance(one, str) for one in found):
+        raise TypeError(f"{key} is no list of names")
+    return found
+
+
 def every(raw: Plain, key: str) -> tuple[Plain, ...]:
     """A list of objects that may be left out."""
     return tuple(raw.get(key) or ())

@@ -106,7 +106,7 @@ class LiveMember:
     def why(self) -> str:
         """Why it does not serve, as a person is told it: its host's reason, and how its log ends. Empty where there is no reason."""
         why, line = _said(self.live, "why"), _said(self.live, "log_line")
-        return f"{why}; its log ends with: {line}" if line else why
+        return f"{why}; its log ends with: {line}" if why and line else why
 
     @property
     def condition(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..base.plain import IF_ANY, Plain, every, reading, texts, to_plain
+from ..base.plain import IF_ANY, Plain, every, name, names, reading, texts, to_plain
 from ..work.member import Bands, Member
 from ..work.share import Share, Slice, Upstream
 
@@ -258,7 +258,7 @@ class Plan:
         endpoint, dead, router = raw.get("endpoint") or {}, raw.get("dead_locks"), raw.get("router") or {}
         whole = through is None or bool(router.get("member") and _through(router["member"], through))
         return cls(
-            group=raw["group"],
+            group=name(raw, "group"),
             kind=raw.get("kind") or ("cache" if raw.get("cache") else "group"),
             action=raw.get("action") or "deploy",
             run=raw.get("run") or "",
@@ -270,7 +270,7 @@ class Plan:
             pending=bool(raw.get("pending")),
             changed=bool(raw.get("changed")),
             readiness=raw.get("readiness") or "any_per_role",
-            desired=raw.get("desired") or {},
+            desired={role: int(count) for role, count in (raw.get("desired") or {}).items()},
             members=tuple(Member.from_plain(one) for one in members),
             router=RouterStep.from_plain(router, whole),
             steps=tuple(
@@ -280,7 +280,7 @@ class Plan:
             endpoint=Endpoint(endpoint.get("url"), endpoint.get("served_model_name")),
             hosts={place: Slice.from_plain(place, one) for place, one in slices.items()},
             proof=Proof.from_plain(raw.get("proof") or {}),
-            unknown=texts(raw, "unknown"),
+            unknown=names(raw, "unknown"),
             moved=texts(raw, "moved"),
             hold=float(raw.get("hold") or 0),
             fence=tuple(Lost.from_plain(one) for one in every(raw, "fence")),
@@ -289,7 +289,7 @@ class Plan:
             diff=every(raw, "diff"),
             kv_cache=raw.get("kv_cache"),
             dead_locks=None if dead is None else tuple(dead),
-            cache=raw.get("cache"),
+            cache=dict(raw["cache"]) if raw.get("cache") else None,
             clients_restart=raw.get("clients_restart"),
         )
 

@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.checked import ports_of
-from ..base.plain import IF_ANY, Plain, every, texts, to_plain
+from ..base.plain import IF_ANY, Plain, every, name, texts, to_plain
 
 # Contiguous ports by the name of their band: {name: {base, count}}.
 Bands = t.Mapping[str, t.Mapping[str, int]]
@@ -103,7 +103,7 @@ class Part:
     @classmethod
     def from_plain(cls, raw: Plain) -> Part:
         return cls(
-            host=raw["host"],
+            host=name(raw, "host"),
             rank=raw.get("rank") or 0,
             gpus=texts(raw, "gpus"),
             port=raw.get("port") or 0,
@@ -180,8 +180,8 @@ class Member:
     @classmethod
     def from_plain(cls, raw: Plain) -> Member:
         return cls(
-            id=raw["id"],
-            role=raw["role"],
+            id=name(raw, "id"),
+            role=name(raw, "role"),
             index=raw.get("index") or 0,
             revision=raw.get("revision") or "",
             address=raw.get("address"),

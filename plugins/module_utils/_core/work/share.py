@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.errors import PdError
-from ..base.plain import Plain, every, reading, texts, to_plain
+from ..base.plain import Plain, every, name, names, reading, texts, to_plain
 from .member import Member
 
 
@@ -24,7 +24,7 @@ class Vacated:
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Vacated:
-        return cls(raw["member"], raw.get("formation"), raw.get("url"), tuple(raw.get("ports") or ()))
+        return cls(name(raw, "member"), raw.get("formation"), raw.get("url"), tuple(raw.get("ports") or ()))
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Slice:
         return cls(
             through=raw.get("through") or place,
             part=bool(raw.get("part", True)),
-            present=texts(raw, "present"),
-            absent=texts(raw, "absent"),
-            create=texts(raw, "create"),
-            adopt=texts(raw, "adopt"),
-            runtimes=texts(raw, "runtimes"),
+            present=names(raw, "present"),
+            absent=names(raw, "absent"),
+            create=names(raw, "create"),
+            adopt=names(raw, "adopt"),
+            runtimes=names(raw, "runtimes"),
             hold=bool(raw.get("hold")),
             holds=tuple(Vacated.from_plain(one) for one in every(raw, "holds")),
             observed=Seen(seen.get("group"), seen.get("host")),
@@ -131,7 +131,7 @@ class Share:
     @classmethod
     def _read(cls, raw: Plain) -> Share:
         return cls(
-            group=raw["group"],
+            group=name(raw, "group"),
             runtime=raw.get("runtime"),
             run=raw.get("run"),
             formation=raw.get("formation"),
