@@ -132,10 +132,6 @@ class Asked(t.Generic[Workload, Template]):
         return self.workload.name
 
     @property
-    def group(self) -> Workload:
-        return self.workload
-
-    @property
     def hosts(self) -> t.Mapping[str, Host]:
         return self.reality.hosts
 

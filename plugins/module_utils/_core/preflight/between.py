@@ -156,7 +156,7 @@ def _speed(flight: Preflight, findings: Findings) -> None:
     if token:
         flight.row(
             "KV cache",
-            flight.request.group.name,
+            flight.request.workload.name,
             f"{kv_size.in_words(token)} a token, {size(token * PROMPT)} for {PROMPT} tokens",
         )
     for name, reach in flight.reaches.items():
@@ -188,7 +188,7 @@ def _speed(flight: Preflight, findings: Findings) -> None:
             of_link = f" of {rate(link)}" if link else ""
             flight.row("bandwidth", way, f"{rate(got)}{of_link} by TCP{took}", "", verdict)
     if flight.tour["left_out"]:
-        flight.row("bandwidth", flight.request.group.name, f"{flight.tour['left_out']} more pairs were not measured")
+        flight.row("bandwidth", flight.request.workload.name, f"{flight.tour['left_out']} more pairs were not measured")
 
 
 def _slow(
@@ -225,7 +225,7 @@ def _slow(
 
 def bytes_of_token(flight: Preflight) -> int | None:
     """By the config.json of the first host that has read it, and what the members' arguments make of it."""
-    group, template = flight.request.group, flight.request.template
+    group, template = flight.request.workload, flight.request.template
     configs = (h.model(group.model).get("config") for h in flight.hosts.values())
     config = model_config.read(next((c for c in configs if c), None))
     decode = template.roles["decode"]

@@ -64,7 +64,7 @@ class Preflight:
     @property
     def traits(self) -> Traits:
         """Those of the group's runtime."""
-        return traits_of(self.request.group.runtime)
+        return traits_of(self.request.workload.runtime)
 
     def row(self, check: str, host: str, value: str, expected: str = "", verdict: str = "ok") -> None:
         self.rows.append(Row(check, host, value, expected, verdict))
@@ -158,7 +158,7 @@ def _image(flight: Preflight, host: Host, findings: Findings) -> None:
 
 
 def _container_gpus(flight: Preflight, host: Host, findings: Findings) -> None:
-    runtime = flight.request.group.runtime
+    runtime = flight.request.workload.runtime
     engine = host.runtime(runtime)
     if not flight.traits.containers or not engine.get("available"):
         return
@@ -406,7 +406,7 @@ def _disks(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
 
 def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
     """What is left on the GPUs that members will get, and that no member of the group has now."""
-    group = flight.request.group.name
+    group = flight.request.workload.name
     held = {g for m in host.members if m.alive for g in m.gpus}
     wanted = {g for _m, p in flight.parts_on(host.name) for g in p.gpus} - held
     if not wanted:
