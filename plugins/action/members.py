@@ -248,7 +248,8 @@ def share_of(plan: Plan, host: str, undo: t.Collection[str] | None = None) -> Sh
     share = plan.share(host)
     if share is None or undo is None:
         return share
-    record = {**share.record, "members": [m for m in share.record["members"] if m["id"] not in undo]}
+    members = [m for m in share.record.get("members") or () if m.get("id") not in undo]
+    record = {**share.record, "members": members}
     return replace(
         share,
         record=record,

@@ -701,3 +701,15 @@ def test_who_uses_a_service_is_read_from_what_runs() -> None:
     assert line.endswith(
         "used by a (running), gone (running, its spec no longer names it), wanted by bare (pending), ended (pending)"
     )
+
+
+def test_an_instance_without_its_label_goes_and_another_comes() -> None:
+    """Its process runs, and the host has lost its state folder: a stray without ports."""
+    service, hosts = service_of(MASTER), fleet("h1")
+    after = carried_out(plan_of(service, hosts)[0], hosts)["h1"]
+    facts = dict(after.plain)
+    label = {key: value for key, value in facts["members"][0]["label"].items() if key not in ("port", "ports")}
+    facts["members"] = [{**facts["members"][0], "label": label, "unlabelled": True}]
+    made, said = plan_of(service, {"h1": read_host("h1", facts)})
+    assert did(made) == ["remove store-cache-0 h1", "create store-cache-0 h1"]
+    assert any("its label is gone" in text for text in said)

@@ -103,3 +103,12 @@ def test_the_model_the_image_and_the_membership():
 
 def test_nothing_where_nothing_differs():
     assert lines(spec(), spec(prefill={"replicas": 4})) == []
+
+
+def test_a_plan_that_changes_no_configuration_reads_none_of_what_was_rendered_before():
+    group = Fleet(**HOSTS)
+    group.deploy(spec())
+    for facts in group.facts.values():
+        for noted in facts["records"].values():
+            noted["templates"]["roles"]["decode"]["argv"][-1] = 7
+    assert group.plan(spec(), "scale", counts={"decode": 2}).who("create") == ["demo-decode-1"]

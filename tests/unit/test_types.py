@@ -153,6 +153,7 @@ def test_a_plan_is_the_same_after_it_was_plain():
         ("desired", 4),
         ("cache", True),
         ("unknown", [[]]),
+        ("hosts.h1.present", "demo-prefill-0"),
         ("router", "none"),
         ("router.member.id", ["x"]),
     ],

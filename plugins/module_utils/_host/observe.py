@@ -250,7 +250,8 @@ def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> No
     except PdError:
         return
     if why:
-        member |= {"state": "stuck", "why": why}
+        # The reason is what its log says: how the log ends belongs to the reason of before.
+        member |= {"state": "stuck", "why": why, "log_line": ""}
 
 
 def _unready(live: Live) -> str:

@@ -58,8 +58,11 @@ def _is_made(kind: type) -> bool:
 
 
 def texts(raw: Plain, key: str) -> tuple[str, ...]:
-    """A list of texts that may be left out."""
-    return tuple(raw.get(key) or ())
+    """A list of texts that may be left out. Raises TypeError for one text, which is no list."""
+    found = raw.get(key) or ()
+    if isinstance(found, str):
+        raise TypeError(f"{key} is no list")
+    return tuple(found)
 
 
 def name(raw: Plain, key: str) -> str:
@@ -72,7 +75,7 @@ def name(raw: Plain, key: str) -> str:
 
 def names(raw: Plain, key: str) -> tuple[str, ...]:
     """A list of names that may be left out. Raises TypeError for what is none."""
-    found = tuple(raw.get(key) or ())
+    found = texts(raw, key)
     if not all(isinstance(one, str) for one in found):
         raise TypeError(f"{key} is no list of names")
     return found

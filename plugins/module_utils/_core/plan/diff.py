@@ -82,7 +82,8 @@ def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
     recipe = f"mode {plan.mode}" if kind is GROUP else str(plan.mode)
     head = f"{kind.noun} {plan.group}: {plan.action}, {recipe}" + (f", revision {revision}" if revision else "")
     lines = [f"{head}, generation {plan.generation}"]
-    told = [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)] if masked else []
+    changes = masked if plan.pending or plan.action == "restart" else {}
+    told = [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)] if changes else []
     if plan.pending:
         lines.append(f"pending, applied by {kind.restart(plan.group)}:")
         lines += [*told, *(f"  ~ {line}" for line in plan.moved)]

@@ -72,7 +72,7 @@ def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) 
         host, name = request.hosts[one.host], member_id(service.name, one.role, one.index)
         gone = {m.id for m in choice.going if m.host == one.host}
         room = Room.of(host, gone, *reserved_on(request.reality.reserved, service.name, one.host))
-        old = next((m for m in choice.going if m.id == name and m.host == one.host), None)
+        old = next((m for m in choice.going if m.id == name and m.host == one.host and m.ports), None)
         seat = room.again(name, seat_of(old.label, one.host), bands, 0, service.port) if old else None
         if seat is None:
             if service.port is not None:

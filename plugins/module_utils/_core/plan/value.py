@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.plain import IF_ANY, Plain, every, name, names, reading, texts, to_plain
+from ..spec.workload import of_plan
 from ..work.member import Bands, Member
 from ..work.share import Share, Slice, Upstream
 
@@ -259,7 +260,7 @@ class Plan:
         whole = through is None or bool(router.get("member") and _through(router["member"], through))
         return cls(
             group=name(raw, "group"),
-            kind=raw.get("kind") or ("cache" if raw.get("cache") else "group"),
+            kind=of_plan(raw).name,
             action=raw.get("action") or "deploy",
             run=raw.get("run") or "",
             mode=raw.get("mode"),
@@ -324,4 +325,5 @@ class Roll:
 
 def locked_in_order(raw: Plain) -> list[str]:
     """The inventory hosts of a plan that has not been read, in the order in which they are locked."""
-    return sorted({one.get("through") or place for place, one in (raw.get("hosts") or {}).items()})
+    with reading("The plan", _WAY_OUT):
+        return sorted({one.get("through") or place for place, one in (raw.get("hosts") or {}).items()})

@@ -133,7 +133,9 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (GROUP, CACHE)}
 
 def of_plan(plan: t.Mapping[str, t.Any]) -> Kind:
     """The kind of what a plan, or a record, is of. What does not say it itself is a service's where it tells of one."""
-    return KINDS[plan["kind"]] if plan.get("kind") else CACHE if plan.get("cache") else GROUP
+    kind = plan.get("kind")
+    # One that a later version wrote is told by what it has.
+    return KINDS[kind] if isinstance(kind, str) and kind in KINDS else CACHE if plan.get("cache") else GROUP
 
 
 def names_on(hosts: t.Mapping[str, Host], kind: Kind) -> set[str]:

@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.checked import ports_of
+from ..base.errors import PdError
 from ..base.plain import IF_ANY, Plain, every, name, texts, to_plain
 
 # Contiguous ports by the name of their band: {name: {base, count}}.
@@ -147,7 +148,10 @@ class Member:
     @property
     def leader(self) -> Part:
         """The part that serves the member's URL, and is asked for all of it: the one of rank 0."""
-        return next(part for part in self.parts if part.rank == 0)
+        found = next((part for part in self.parts if part.rank == 0), None)
+        if found is None:
+            raise PdError(f"Member {self.id} has no part of rank 0. Give the plan that group_plan returned, whole.")
+        return found
 
     @property
     def hosts(self) -> tuple[str, ...]:
