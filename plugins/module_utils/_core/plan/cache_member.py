@@ -9,14 +9,13 @@ import ipaddress
 
 from ..base import placeholders
 from ..base.errors import PdError
-from ..base.plain import Plain
-from ..facts.label import SCHEMA
 from ..facts.observed import Host, LiveMember
 from ..spec.cache_service import ANY, ROLE, CacheService
 from ..template.cache_template import CacheTemplate
 from ..template.role import CompiledRole
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .member import Values, bracket, member_id, seat_of, url_of
+from .member_label import compose
 from .placement import Seat
 
 LOOPBACK = "127.0.0.1"
@@ -40,8 +39,6 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         ports=seat.ports,
         image=role.image,
         pull=role.pull,
-        vendor=None,
-        model=None,
         executable=service.executable,
         argv=tuple(argv),
         env=env,
@@ -51,7 +48,22 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
         devices=tuple(role.devices),
         limits=role.resources,
         ipc="host" if recipe.host_ipc else None,
-        labels=_labels(template, name, index, host, seat, generation, probe, address),
+        labels={
+            **compose(
+                group=service.name,
+                member=name,
+                role=ROLE,
+                index=index,
+                revision=template.revision,
+                generation=generation,
+                seat=seat,
+                address=address,
+                kv_address=host.kv_address,
+                url=probe.url,
+                health=probe.health,
+            ),
+            "service": {"provider": recipe.name, "scope": service.scope, "clients": service.clients},
+        },
     )
     return Member(
         id=name,
@@ -68,63 +80,10 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
     )
 
 
-def _labels(
-    template: CacheTemplate,
-    name: str,
-    index: int,
-    host: Host,
-    seat: Seat,
-    generation: int,
-    probe: Probe,
-    address: str,
-) -> Plain:
-    """What is found of an instance again by whoever looks at its host."""
-    service = template.service
-    return {
-        "schema": SCHEMA,
-        "group": service.name,
-        "member": name,
-        "role": ROLE,
-        "index": index,
-        "generation": generation,
-        "revision": template.revision,
-        "port": seat.port,
-        "ports": seat.ports,
-        "gpus": [],
-        "address": address,
-        "kv_address": host.kv_address,
-        "url": probe.url,
-        "health": probe.health,
-        "backend": None,
-        "dialect": None,
-        "policy": None,
-        "service": {"provider": template.recipe.name, "scope": service.scope, "clients": service.clients},
-    }
-
-
 def as_it_runs(service: CacheService, member: LiveMember) -> Member:
     """An instance of an earlier spec, as its label tells of it: its command line is on its host alone."""
     label, seat = member.label, seat_of(member.label, member.host)
-    part = Part(
-        host=member.host,
-        rank=0,
-        gpus=(),
-        port=seat.port,
-        ports=seat.ports,
-        image=None,
-        pull="missing",
-        vendor=None,
-        model=None,
-        executable=None,
-        argv=(),
-        env={},
-        secrets=(),
-        files=(),
-        mounts=(),
-        devices=(),
-        limits={},
-        labels=label,
-    )
+    part = Part(member.host, rank=0, gpus=(), port=seat.port, ports=seat.ports, labels=label)
     return Member(
         id=member.id,
         role=ROLE,

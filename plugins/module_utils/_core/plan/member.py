@@ -8,7 +8,6 @@ from __future__ import annotations
 import typing as t
 
 from ..base.plain import Plain
-from ..facts.label import SCHEMA
 from ..facts.observed import Host
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -19,6 +18,7 @@ from ..template.template import CompiledRole, GroupTemplate
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .formations import Formation
 from .instances import Instance
+from .member_label import compose
 from .placement import Seat
 
 # The values of placeholders, by their names.
@@ -89,19 +89,28 @@ def build(
     values = {**shared, **values_of(name, index, host, seat)}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
+    router = role.role == "router"
     labels = {
-        "schema": SCHEMA,
-        "group": group.name,
-        "member": name,
-        "role": role.role,
-        "index": index,
-        "formation": formation.id,
-        "generation": formation.generation,
-        **_labels(template, role.role, engine, host, seat, health),
+        **compose(
+            group=group.name,
+            member=name,
+            role=role.role,
+            index=index,
+            revision=template.revision,
+            generation=formation.generation,
+            seat=seat,
+            address=host.address,
+            kv_address=host.kv_address,
+            url=url,
+            health=health,
+            formation=formation.id,
+            backend=engine.backend if engine else None,
+            dialect=template.recipe.dialect if router and template.recipe else None,
+            policy=template.policy if router else None,
+        ),
         "source": _source(group, role.role, role.executable, role.image),
         **({"cache": dict(cache)} if cache else {}),
     }
-    router = role.role == "router"
     return Member(
         id=name,
         role=role.role,
@@ -153,23 +162,6 @@ def _source(group: Group, role: str, executable: str, image: str | None) -> Plai
     if traits_of(group.runtime).program == "image":
         given["executable"] = None
     return {key: value for key, value in given.items() if value}
-
-
-def _labels(template: GroupTemplate, role: str, engine: Engine | None, host: Host, seat: Seat, health: str) -> Plain:
-    """What is found of a member again by whoever looks at its host: how it was started, what it holds, how it is asked."""
-    return {
-        "revision": template.revision,
-        "port": seat.port,
-        "ports": seat.ports,
-        "gpus": seat.gpus,
-        "address": host.address,
-        "kv_address": host.kv_address,
-        "url": url_of(host.address or "", seat.port),
-        "health": health,
-        "backend": engine.backend if engine else None,
-        "dialect": template.recipe.dialect if role == "router" and template.recipe else None,
-        "policy": template.policy if role == "router" else None,
-    }
 
 
 def _vendor(host: Host, seat: Seat) -> str | None:

@@ -76,19 +76,19 @@ class Part:
     gpus: tuple[str, ...]
     port: int
     ports: Bands
-    image: str | None
-    pull: str
-    vendor: str | None
-    model: str | None
-    executable: str | None
-    argv: tuple[str, ...]
-    env: t.Mapping[str, str]
-    secrets: tuple[str, ...]
-    files: tuple[Plain, ...]
-    mounts: tuple[t.Any, ...]
-    devices: tuple[t.Any, ...]
-    limits: Plain
-    labels: Plain
+    image: str | None = None
+    pull: str = "missing"
+    vendor: str | None = None
+    model: str | None = None
+    executable: str | None = None
+    argv: tuple[str, ...] = ()
+    env: t.Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    files: tuple[Plain, ...] = ()
+    mounts: tuple[t.Any, ...] = ()
+    devices: tuple[t.Any, ...] = ()
+    limits: Plain = field(default_factory=dict)
+    labels: Plain = field(default_factory=dict)
     through: str = ""
     ipc: str | None = field(default=None, metadata=IF_ANY)
 
@@ -162,10 +162,6 @@ class Member:
     def secrets(self) -> tuple[str, ...]:
         """Names of the secrets that any of its parts needs."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.secrets))
-
-    @property
-    def holds_gpus(self) -> bool:
-        return any(part.gpus for part in self.parts)
 
     def at(self, host: str) -> Part | None:
         """The part at one place."""

@@ -113,11 +113,6 @@ class Share:
     def members_of(self, role: str) -> tuple[Member, ...]:
         return tuple(m for m in self.members if m.role == role)
 
-    def at(self, place: str) -> Share:
-        """The same for one of its places."""
-        members = tuple(m for m in self.members if m.at(place))
-        return replace(self, members=members, hosts={place: self.hosts[place]})
-
     def to_plain(self) -> dict[str, t.Any]:
         return t.cast("dict[str, t.Any]", to_plain(self))
 
