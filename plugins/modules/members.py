@@ -235,7 +235,7 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     from ..module_utils._host.service import bring_into_service
 
     given = module.params
-    how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime", UNNOTED)}
+    how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime") or UNNOTED}
     how["runtime_options"] = given["runtime_options"]
     return bring_into_service(given["router"], given["peers"], how, state, module.check_mode, given["holder"])
 

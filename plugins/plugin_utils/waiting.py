@@ -197,7 +197,7 @@ def wait_for_members(
     fixed: dict[str, t.Any] = {
         "runtime": plan.runtime,
         "group": plan.group,
-        **{name: options.get(name) for name in ("state_dir", "supervisord", "docker_host")},
+        **{name: options.get(name) for name in ("state_dir", "runtime_options")},
         "holder": dict(holder) if holder and hold else None,
     }
 

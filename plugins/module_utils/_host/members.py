@@ -144,6 +144,9 @@ class Work:
     def _unlock(self) -> None:
         if not self.order.check:
             lock.release(self.store, self.group, self.order.holder)
+            if not self.part.part:
+                # It was locked and nothing else: nothing of that stays.
+                self._sweep()
 
     def _router_stop(self) -> None:
         self._begin()

@@ -158,17 +158,13 @@ def _fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[
     before = {(g.host, g.formation) for g in situation.tombstones if g.fenced}
     addresses: dict[str, str] = {}
     for place in situation.noted.members if situation.noted else ():
-        if place.host in gone and place.url:
-            addresses.setdefault(place.host, _address(place.url))
+        if place.host in gone and place.address:
+            addresses.setdefault(place.host, place.address)
     return tuple(
         Lost(grave.host, grave.machine, addresses.get(grave.host), tuple(grave.members))
         for grave in graves
         if grave.host in gone and grave.fenced and (grave.host, grave.formation) not in before
     )
-
-
-def _address(url: str) -> str:
-    return url.partition("://")[2].rpartition(":")[0].strip("[]")
 
 
 def _hold(going: t.Iterable[LiveMember]) -> float:
