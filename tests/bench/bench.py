@@ -16,7 +16,8 @@ from pathlib import Path
 
 import builders
 import life
-from integration.conftest import Life, free_block, spec
+from integration.conftest import Life, spec
+from ports import free_block
 from support import ROOT, playbook_command
 
 LOAD = 5.0

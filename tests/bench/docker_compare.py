@@ -27,7 +27,8 @@ sys.path.insert(0, str(TESTS))
 
 import planned  # noqa: E402
 from docker_engine import IMAGE, Engine, NoEngineError, engine  # noqa: E402
-from integration.support_runtime import free_ports, member, slice_of  # noqa: E402
+from integration.support_runtime import member, slice_of  # noqa: E402
+from ports import free_ports  # noqa: E402
 
 ROOT = TESTS.parent
 GOAL = 10.0

@@ -13,9 +13,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from integration.conftest import STANDIN, Life, free_block, spec
+from integration.conftest import STANDIN, Life, spec
 from integration.test_playbooks_hosts import interface
 from load import Load
+from ports import free_block
 from standin.engine import text_for
 from support import ROOT
 

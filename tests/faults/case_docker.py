@@ -11,7 +11,8 @@ from pathlib import Path
 from docker_engine import IMAGE, Engine
 from faults.case import SECRET, Case
 from faults.model import Fault
-from integration.conftest import STANDIN, free_block, interface, spec
+from integration.conftest import STANDIN, interface, spec
+from ports import free_block
 
 
 class DockerCase(Case):

@@ -16,8 +16,9 @@ from docker_engine import Engine, fixture_engine
 from faults import case_docker, case_lab
 from faults.case import SECRET, Case
 from faults.model import Fault
-from integration.conftest import free_block, interface, model, spec
+from integration.conftest import interface, model, spec
 from lab.fixture import Lab
+from ports import free_block
 
 __all__ = ["model"]
 # What a row needs beyond Python, and how one sees that it is not there.

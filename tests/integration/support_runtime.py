@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -51,21 +50,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 address, port = sys.argv[1], int(sys.argv[2])
 http.server.ThreadingHTTPServer((address, port), Handler).serve_forever()
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now, below the range of outgoing connections, spread by process so that two test runs differ."""
-    found: list[int] = []
-    port = 20000 + os.getpid() * 7 % 10000
-    while len(found) < count:
-        port += 1
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-    return found
 
 
 def member(

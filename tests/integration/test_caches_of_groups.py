@@ -12,7 +12,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life, free_block
+from integration.conftest import Life
+from ports import free_block
 
 pytestmark = pytest.mark.integration
 

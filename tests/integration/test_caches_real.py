@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from docker_engine import IMAGE, Engine, fixture_engine
 from integration import support_runtime
-from integration.conftest import Life, alive, free_block, kill
+from integration.conftest import Life, alive, kill
 from integration.support_runtime import wait_for
+from ports import free_block
 from support import ROOT
 
 pytestmark = pytest.mark.integration

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from docker_engine import BARE, IMAGE, Engine, NoEngineError, fixture_engine, registry
 from integration import support_runtime as support
+from ports import free_ports
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, hidden
@@ -95,7 +96,7 @@ def host(tmp_path: Path, engine: Engine) -> t.Iterator[Host]:
 
 @pytest.fixture
 def port() -> int:
-    return support.free_ports(1)[0]
+    return free_ports(1)[0]
 
 
 def one(port: int, role: str = "prefill", index: int = 0, **changes: t.Any) -> dict[str, t.Any]:
@@ -246,7 +247,7 @@ def test_where_the_mode_says_so_nothing_is_restarted(host: Host, port: int) -> N
 
 def test_nothing_starts_with_the_engine(host: Host) -> None:
     """Docker starts what had failed under on-failure when it comes up itself; members never count as failed when Docker stopped them."""
-    ports = support.free_ports(2)
+    ports = free_ports(2)
     willing = one(ports[0], attempts=3, grace=1)
     deaf = one(ports[1], index=1, attempts=3, grace=1, env={"IGNORE_TERM": "1"})
     host.start(willing, deaf)
@@ -466,7 +467,7 @@ def test_another_state_directory_is_another_fleet(host: Host, port: int, tmp_pat
     host.start(one(port))
     other = Host(tmp_path / "other", host.engine)
     assert other.runtime.members() == []
-    assert f"it belongs to the members in {host.state.root}" in other.fails(one(support.free_ports(2)[1]))
+    assert f"it belongs to the members in {host.state.root}" in other.fails(one(free_ports(2)[1]))
     assert host.live(one(port))["state"] == "running"
 
 
@@ -493,7 +494,7 @@ def test_images_that_are_not_there(host: Host, port: int) -> None:
 
 def test_an_image_comes_from_its_registry(host: Host, port: int, tmp_path: Path) -> None:
     try:
-        with registry(tmp_path / "registry", support.free_ports(2)[1]) as address:
+        with registry(tmp_path / "registry", free_ports(2)[1]) as address:
             pull_from(host, port, f"{address}/vllm")
     except NoEngineError as exc:
         pytest.skip(str(exc))
@@ -590,7 +591,7 @@ def test_an_engine_that_is_dead_or_hangs(host: Host, port: int, monkeypatch: pyt
 
 
 def test_many_are_one_list(host: Host) -> None:
-    ports = support.free_ports(4)
+    ports = free_ports(4)
     members = [one(port, index=number, role="decode") for number, port in enumerate(ports)]
     host.start(*members)
     begun = time.process_time()

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import pytest
 from integration import support_runtime as support
 from integration.test_group_proof import Engines
+from ports import free_ports
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._engines.registry import engines
@@ -33,7 +34,7 @@ class Group(Engines):
         super().__init__()
         self.start("prefill-0", "kv_producer", STANDIN_DELAY=str(PREFILL_TAKES))
         self.start("decode-0", "kv_consumer")
-        (port,) = support.free_ports(1)
+        (port,) = free_ports(1)
         argv = [
             sys.executable,
             str(ROOT / "tests/standin/router.py"),

@@ -16,6 +16,7 @@ import urllib.request
 
 import pytest
 from integration import support_runtime as support
+from ports import free_ports
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked
@@ -41,7 +42,7 @@ class Engines:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, name: str, role: str, **env: str) -> None:
-        port, side = support.free_ports(2)
+        port, side = free_ports(2)
         config = json.dumps({"kv_role": role}) if role else "{}"
         argv = [
             sys.executable,

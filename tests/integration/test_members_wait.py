@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from integration import support_runtime as support
+from ports import free_ports
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
@@ -37,7 +38,7 @@ class Group:
     def __init__(self, root: Path) -> None:
         self.state = State(str(root / "state"))
         self.runtime = driver("supervisor", self.state)
-        self.http, self.side = support.free_ports(2)
+        self.http, self.side = free_ports(2)
         self.memory: dict[str, t.Any] = {}
 
     def member(self, fail: str = "", attempts: int = 0, **env: str) -> dict[str, t.Any]:

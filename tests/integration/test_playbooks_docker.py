@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from docker_engine import IMAGE, Engine, fixture_engine
-from integration.conftest import STANDIN, Life, free_block, spec
+from integration.conftest import STANDIN, Life, spec
 from integration.support_runtime import wait_for
+from ports import free_block
 
 pytestmark = pytest.mark.integration
 pytest.importorskip("docker.api.client", reason="the Python library docker is not installed")

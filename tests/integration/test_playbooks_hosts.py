@@ -12,7 +12,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life, ask, free_block, interface, kill, spec
+from integration.conftest import Life, ask, interface, kill, spec
+from ports import free_block
 from released import unpack
 from support import Run
 

@@ -17,7 +17,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life, free_block, spec
+from integration.conftest import Life, spec
+from ports import free_block
 from support import Run, playbook_command, run
 
 pytestmark = pytest.mark.integration

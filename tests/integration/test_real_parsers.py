@@ -25,8 +25,8 @@ from pathlib import Path
 
 import pytest
 from builders import ENGINE, ROUTER, Fleet, Made, spec
-from integration import support_runtime as support
 from parsers import sglang_flags
+from ports import free_ports
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.spec import Group
@@ -709,7 +709,7 @@ def started(mode: str, policy: str, folder: Path, up: int = 200) -> t.Iterator[S
 
 def block(width: int) -> int:
     """The first of `width` free ports in a row."""
-    ports = support.free_ports(400)
+    ports = free_ports(400)
     return next(p for p in ports if set(range(p, p + width)) <= set(ports))
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import pytest
 from integration import support_runtime as support
+from ports import free_ports
 from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._routers import dialect
@@ -417,7 +418,7 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[str]:
     program = real_router()
     if program is None:
         pytest.skip("no vllm-router: run examples/demo/setup.sh")
-    port, prometheus = support.free_ports(2)
+    port, prometheus = free_ports(2)
     argv = [
         program,
         "--enable-igw",

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 import planned
 import pytest
 from integration import support_runtime as support
+from ports import free_ports
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
@@ -114,7 +115,7 @@ def host():
 
 @pytest.fixture
 def port():
-    return support.free_ports(1)[0]
+    return free_ports(1)[0]
 
 
 def read(path):
@@ -261,7 +262,7 @@ def test_stopped_is_gone(host, port, env, grace, least, most):
 
 
 def test_graces_do_not_add_up(host):
-    members = [one(p, index=i, env={"IGNORE_TERM": "1"}, grace=2) for i, p in enumerate(support.free_ports(4))]
+    members = [one(p, index=i, env={"IGNORE_TERM": "1"}, grace=2) for i, p in enumerate(free_ports(4))]
     host.start(*members)
     host.ready(*members)
     begun = time.monotonic()
@@ -355,7 +356,7 @@ def test_a_dead_one_is_replaced_and_its_log_is_kept(host, port):
 
 
 def test_a_supervisord_that_died(host):
-    stays, dies = (one(p, index=i) for i, p in enumerate(support.free_ports(2)))
+    stays, dies = (one(p, index=i) for i, p in enumerate(free_ports(2)))
     host.start(stays, dies)
     host.ready(stays, dies)
     os.kill(support.supervisord_of(host.state.root), signal.SIGKILL)
@@ -364,7 +365,7 @@ def test_a_supervisord_that_died(host):
     assert found["why"] == "no supervisord runs, so nothing runs it"
     assert "without supervision" in host.live(stays)["why"]
     # A new supervisord starts nothing by itself; only what the plan creates is started.
-    third = one(support.free_ports(3)[2], index=2)
+    third = one(free_ports(3)[2], index=2)
     host.start(stays, dies, third, create=[third["id"]])
     host.ready(third)
     assert host.live(dies)["state"] == "exited"
@@ -437,7 +438,7 @@ def test_nothing_starts_on_an_exchanged_model(host, port, tmp_path):
 def test_a_state_directory_that_was_lost(host):
     """Members and their supervisord live on. They are found, nothing is started beside them, and they can be stopped."""
     formed(host, "f-1")
-    members = [one(p, index=i, attempts=3, env={"FORK_SESSION": "1"}) for i, p in enumerate(support.free_ports(2))]
+    members = [one(p, index=i, attempts=3, env={"FORK_SESSION": "1"}) for i, p in enumerate(free_ports(2))]
     members[0]["parts"][0]["labels"]["formation"] = "f-1"
     host.start(*members)
     host.ready(*members)
@@ -456,7 +457,7 @@ def test_a_state_directory_that_was_lost(host):
     assert "formation" not in found["g-prefill-1"]["label"]
     assert driver("systemd", host.state).members() == []
     with pytest.raises(HostError, match=rf"pid {daemon}.* cannot be asked.*still runs g-prefill-0, g-prefill-1"):
-        host.runtime.create_one(planned.wanted(one(support.free_ports(3)[2], index=2)), host.label(2))
+        host.runtime.create_one(planned.wanted(one(free_ports(3)[2], index=2)), host.label(2))
     assert host.daemons() == [daemon]
     host.runtime.sweep()
     assert host.daemons() == [daemon]
@@ -471,7 +472,7 @@ def test_a_state_directory_that_was_lost(host):
 @pytest.mark.parametrize("lost", ["supervisor", "supervisor/supervisord.sock"])
 def test_a_supervisord_that_cannot_be_asked_any_more(host, lost):
     """It is told while it has members; without any it is ended, and another one is started: never are there two."""
-    members = [one(p, index=i, attempts=3) for i, p in enumerate(support.free_ports(3))]
+    members = [one(p, index=i, attempts=3) for i, p in enumerate(free_ports(3))]
     host.start(*members[:2])
     host.ready(*members[:2])
     (daemon,) = host.daemons()
@@ -490,7 +491,7 @@ def test_a_supervisord_that_cannot_be_asked_any_more(host, lost):
 
 
 def test_lost_files_of_a_supervisord_that_answers_are_written_again(host):
-    first, second = (one(p, index=i) for i, p in enumerate(support.free_ports(2)))
+    first, second = (one(p, index=i) for i, p in enumerate(free_ports(2)))
     host.start(first)
     shutil.rmtree(os.path.join(host.state.root, "supervisor", "members.d"))
     os.unlink(os.path.join(host.state.root, "supervisor", "supervisord.conf"))
@@ -586,7 +587,7 @@ def test_a_long_state_directory(tmp_path, port):
 
 
 def test_a_taken_port_does_not_stop_the_others(host):
-    taken, free = support.free_ports(2)
+    taken, free = free_ports(2)
     with socket.socket() as server:
         server.bind(("127.0.0.1", taken))
         server.listen()
@@ -598,7 +599,7 @@ def test_a_taken_port_does_not_stop_the_others(host):
 
 
 def test_what_another_group_holds_is_not_taken(host):
-    first, second = support.free_ports(2)
+    first, second = free_ports(2)
     host.start(one(first, group="a", gpus=["0"]), group="a")
     result = host.do(
         support.slice_of("b", [one(first, group="b", index=0), one(second, group="b", index=1, gpus=["0"])]), "start"
@@ -634,7 +635,7 @@ def test_what_is_for_containers_is_ignored_and_said(host, port):
 
 
 def test_a_stale_plan_is_refused_before_anything_happens(host):
-    first, second = support.free_ports(2)
+    first, second = free_ports(2)
     seen = observed.digest([])
     host.start(one(first, group="a"), group="a", observed=seen)
     with pytest.raises(
@@ -645,7 +646,7 @@ def test_a_stale_plan_is_refused_before_anything_happens(host):
 
 
 def test_what_other_groups_do_matters_only_where_places_are_taken(host):
-    first, second = support.free_ports(2)
+    first, second = free_ports(2)
     host.start(one(first))
     own = observed.digest_of_group("g", host.state.labels(), host.state.record("g"))
     host.do(support.slice_of("g", [one(first)]), "endpoint")
@@ -659,7 +660,7 @@ def test_what_other_groups_do_matters_only_where_places_are_taken(host):
 
 
 def test_the_run_that_changed_the_host_itself_goes_on(host):
-    first, second = support.free_ports(2)
+    first, second = free_ports(2)
     seen = observed.digest([])
     host.start(one(first), observed=seen)
     plan = support.slice_of("g", [one(first), one(second, index=1)], observed=seen)
@@ -770,7 +771,7 @@ def test_restart_and_remove_do_not_wait(host, port, action):
 
 
 def test_a_router_is_replaced_once_per_run(host):
-    engine, port = support.free_ports(2)
+    engine, port = free_ports(2)
     members = [one(engine), one(port, role="router")]
     plan = support.slice_of("g", members)
     assert host.do(plan, "start")["created"] == ["g-prefill-0"]
@@ -784,7 +785,7 @@ def test_a_router_is_replaced_once_per_run(host):
 
 
 def test_a_restart_of_the_whole_group(host):
-    ports = support.free_ports(3)
+    ports = free_ports(3)
     old = [one(ports[0]), one(ports[1], role="decode"), one(ports[2], role="router")]
     plan = support.slice_of("g", old)
     host.do(plan, "start")
@@ -815,7 +816,7 @@ def test_a_restart_of_the_whole_group(host):
 
 
 def test_check_mode_says_the_same_and_does_nothing(host):
-    ports = support.free_ports(2)
+    ports = free_ports(2)
     members = [one(ports[0]), one(ports[1], role="router")]
     plan = support.slice_of("g", members)
     assert host.do(plan, "start", check=True)["created"] == ["g-prefill-0"]
