@@ -69,6 +69,9 @@ def spec(**changes: t.Any) -> dict[str, t.Any]:
                 _put(within[key], inner, value)
         else:
             _put(within, key, change)
+    usual = ["--max-model-len=32768"]
+    if str(made["mode"]).startswith("sglang") and made["engine"].get("args") == usual:
+        made["engine"]["args"] = ["--context-length=32768"]
     return made
 
 

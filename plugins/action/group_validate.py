@@ -89,7 +89,8 @@ class ActionModule(PdAction):
         """What the caller gives beside the specs, and which hosts their patterns stand for."""
         patterns = works.patterns(name, entry) if self.args["spec"] is None else {}
         hosts = {name: read_host(name, facts) for name, facts in (to_plain(self.args["hosts"]) or {}).items()}
-        return Known(to_plain(self.args["model_config"]), hosts, patterns)
+        ranges = self.host_variables("pd_port_range") if self.args["spec"] is None else {}
+        return Known(to_plain(self.args["model_config"]), hosts, patterns, ranges=ranges)
 
     def _entries(self, works: Workloads) -> dict[str, t.Any]:
         name, kind = self.args["name"], works.kind

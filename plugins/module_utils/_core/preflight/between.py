@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..model import kv_size, model_config
 from .hosts import Preflight, rate, size
@@ -232,7 +231,7 @@ def bytes_of_token(flight: Preflight) -> int | None:
     engine = template.engines.get("decode")
     if config is None or engine is None:
         return None
-    argv = Arguments(decode.argv)
+    argv = engine.arguments(decode.argv)
     cache = argv.value(engine.names("kv_cache_dtype"))
     if cache in (None, "auto"):
         cache = argv.value(engine.names("dtype"))

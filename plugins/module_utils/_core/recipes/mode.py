@@ -27,6 +27,8 @@ class Tunable:
     default: t.Any
     options: tuple[str, ...] = ()
     minimum: float | None = None
+    # The flag that it overrules.
+    instead_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def _env(value: t.Any) -> dict[str, str]:
 
 def _tunables(value: t.Any) -> tuple[Tunable, ...]:
     return tuple(
-        Tunable(str(flag), v.get("default"), _texts(v.get("options")), v.get("minimum"))
+        Tunable(str(flag), v.get("default"), _texts(v.get("options")), v.get("minimum"), v.get("instead_of") or "")
         for flag, v in (value or {}).items()
     )
 

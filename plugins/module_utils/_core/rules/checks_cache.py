@@ -315,8 +315,8 @@ def check_members(members: t.Sequence[Member], template: GroupTemplate, findings
     connector = template.mode.connector
     seen: dict[tuple[str, str, str], list[Member]] = {}
     for member in members if unique and connector else ():
-        for part in member.parts:
-            value = Arguments(part.argv).value([connector.flag]) if connector else None
+        for part in member.parts if connector else ():
+            value = template.engines[member.role].arguments(part.argv).value([connector.flag])
             for key, number in _named(value, unique):
                 seen.setdefault((part.host, key, number), []).append(member)
     for (host, key, number), holders in seen.items():

@@ -14,6 +14,7 @@ from ..base.finding import Findings
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.template import GroupTemplate
+from . import checks_flags
 from .pairing_side import Side, children_of
 
 _OF_SIZE = re.compile(r"\$\{roles\.(prefill|decode)\.(tensor|data|pipeline)_parallel_size\}")
@@ -22,6 +23,8 @@ _OF_ADDRESS = re.compile(r"\$\{member\.(?:kv_)?address\}")
 
 def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known: Known, findings: Findings) -> None:
     for side in sides:
+        checks_flags.check(template, side, findings)
+        checks_flags.check_conflicts(template, side, findings)
         _check_model_flag(group, template, side, findings)
         _check_config_file(side, findings)
         _check_adapters(template, side, findings)
@@ -29,6 +32,7 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
         _check_allocator(side, findings)
         _check_memory(side, findings)
         _check_addresses(group, template, side, known, findings)
+    checks_flags.check_ports(group, template, known, findings)
     _check_engine_ids(group, sides, findings)
 
 
@@ -113,6 +117,8 @@ def _check_sizes(template: GroupTemplate, side: Side, flag: str, findings: Findi
             match = _OF_SIZE.fullmatch(str(text))
             mine = _mapping(given.get(role)).get(key)
             real = getattr(template.roles[match.group(1)].sizes, match.group(2)) if match else None
+            # A connector that does not speak of stages takes one for granted.
+            mine = 1 if mine is None and match and match.group(2) == "pipeline" else mine
             if match and mine is not None and str(mine) != str(real):
                 findings.error(
                     "connector-sizes",

@@ -10,7 +10,6 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..base.version import below
 from ..recipes.engine import Engine
@@ -156,7 +155,7 @@ def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> N
             )
         engine = rendered.engines[role.name]
         for option in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size"):
-            value = Arguments(rendered.roles[role.name].argv).value(engine.names(option))
+            value = engine.arguments(rendered.roles[role.name].argv).value(engine.names(option))
             if value is not None and not (re.fullmatch(r"[0-9]{1,6}", value) and int(value) > 0):
                 findings.error(
                     "bad-value",

@@ -80,12 +80,13 @@ def render(
         return None
     for name in ENGINE_ROLES:
         _check_dashes(group.roles[name], engines[name], findings)
-    sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
-    choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
+    read = {name: engines[name].arguments(argvs[name]) for name in ENGINE_ROLES}
+    sizes = {name: engines[name].sizes(read[name], group.roles[name].gpus) for name in ENGINE_ROLES}
+    choices = choose(mode, group.model, engines["prefill"], read["prefill"], known)
     values = {name: _role_values(group, mode, name, sizes, choices) for name in ROLES}
     gpus = {name: _gpus(group.roles[name], sizes[name]) for name in ENGINE_ROLES}
-    uses, connectors = uses_of(group, mode, argvs, values, gpus, known, findings)
-    off = without_hybrid(group, engines["prefill"], Arguments(argvs["prefill"]), uses, known, choices)
+    uses, connectors = uses_of(group, mode, read, values, gpus, known, findings)
+    off = without_hybrid(group, engines["prefill"], read["prefill"], uses, known, choices)
     for name in ENGINE_ROLES:
         argv, mine = argvs[name], connectors[name]
         part = _Part(group.roles[name], mode, engines[name], argv, sizes[name], values[name], mine, off)
@@ -199,8 +200,11 @@ def _engine_role(part: _Part, use: Use | None, findings: Findings) -> RoleTempla
     gpus = _gpus(role, sizes)
     more = added(use, values, gpus)
     derived = [partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
-    kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings)
-    kept, connector, again = connector_argument(kept, mode, role, values, more.connector, part.connectors, findings)
+    read = part.engine.arguments
+    kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings, read)
+    kept, connector, again = connector_argument(
+        read(kept), mode, role, values, more.connector, part.connectors, findings
+    )
     pasted += again
     beside = cache_arguments(role, part.engine, kept, more, part.without_hybrid, findings)
     head = [partial(a, values) for a in (role.command or mode.command)]
@@ -271,7 +275,7 @@ def band_width(band: Band, sizes: Sizes, gpus: int) -> int:
     return {
         "data_parallel_size": sizes.data,
         "tensor_parallel_size": sizes.tensor,
-        "world_size": sizes.tensor * sizes.data * sizes.pipeline,
+        "world_size": sizes.world,
         "gpus": gpus,
     }[band.width]
 
@@ -283,11 +287,16 @@ def _environment(
 
 
 def _without_derived(
-    argv: list[str], derived: list[str], role: Role, why: str, findings: Findings
+    argv: list[str],
+    derived: list[str],
+    role: Role,
+    why: str,
+    findings: Findings,
+    read: t.Callable[[t.Sequence[str]], Arguments] = Arguments,
 ) -> tuple[list[str], Pasted]:
     """The user's argv without what is derived: all of it is owned."""
     told = Told(role.args_place, why, lambda flag: _instead(role.name, flag), [role.name])
-    return without_owned(argv, derived, told, findings)
+    return without_owned(argv, derived, told, findings, read=read)
 
 
 def _instead(role: str, flag: str) -> str:
