@@ -106,8 +106,8 @@ def said(verdict) -> None:
 
 NAMES = {
     "--max-model-len": ["--max-model-len", "--max_model_len"],
-    "--tensor-parallel-size": ["--tensor-parallel-size", "--tensor_parallel_size", "-tp", "--tp"],
-    "--data-parallel-size": ["--data-parallel-size", "--data_parallel_size", "-dp", "--dp"],
+    "--tensor-parallel-size": ["--tensor-parallel-size", "--tensor_parallel_size", "-tp", "--tensor-parallel"],
+    "--data-parallel-size": ["--data-parallel-size", "--data_parallel_size", "-dp", "--data_parallel_size"],
     "--dtype": ["--dtype"],
     "--block-size": ["--block-size", "--block_size"],
     "--kv-cache-dtype": ["--kv-cache-dtype", "--kv_cache_dtype"],

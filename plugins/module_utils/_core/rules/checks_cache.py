@@ -314,9 +314,10 @@ def check_members(members: t.Sequence[Member], template: GroupTemplate, findings
     unique = {key for use in template.uses.values() for key in use.provider.unique_per_host}
     connector = template.mode.connector
     seen: dict[tuple[str, str, str], list[Member]] = {}
-    for member in members if unique and connector else ():
-        for part in member.parts if connector else ():
-            value = template.engines[member.role].arguments(part.argv).value([connector.flag])
+    for member in members if unique else ():
+        engine = template.engines.get(member.role)
+        for part in member.parts if engine and connector else ():
+            value = engine.arguments(part.argv).value([connector.flag]) if engine and connector else None
             for key, number in _named(value, unique):
                 seen.setdefault((part.host, key, number), []).append(member)
     for (host, key, number), holders in seen.items():

@@ -89,18 +89,13 @@ def check_conflicts(template: GroupTemplate, side: Side, findings: Findings) -> 
             continue
         cached = use is not None and bool(brought & {pair.flag, pair.other})
         beside = f" (which {use.provider.name} brings)" if cached and use else ""
-        findings.error(
-            "kv-cache-flag-conflict" if cached else "flag-conflict",
-            f"{side.spec.args_place}: --{pair.other} does not go with --{pair.flag}{beside}: {pair.why}, and the engine does not start.",
-            (f"Remove --{pair.other}, or give the role no cache." if cached else "Remove one of the two.")
-            + (f" With {pair.until} or newer, write engine.version." if pair.until else ""),
-            [side.role],
-        )
-
-
-def _turned_off(option: Option) -> bool:
-    """An explicit no to what must not be there."""
-    return option.name.startswith("no-")
+        told = f"{side.spec.args_place}: --{pair.other} does not go with --{pair.flag}{beside}: {pair.why}, and the engine does not start."
+        newer = f" With {pair.until} or newer, write engine.version." if pair.until else ""
+        if cached:
+            hint = f"Remove --{pair.other}, or give the role no cache.{newer}"
+            findings.error("kv-cache-flag-conflict", told, hint, [side.role])
+        else:
+            findings.error("flag-conflict", told, f"Remove one of the two.{newer}", [side.role])
 
 
 def check_ports(group: Group, template: GroupTemplate, known: Known, findings: Findings) -> None:
@@ -125,6 +120,11 @@ def check_ports(group: Group, template: GroupTemplate, known: Known, findings: F
                 f"Remove it.{instead}",
                 [role.role],
             )
+
+
+def _turned_off(option: Option) -> bool:
+    """An explicit no to what must not be there."""
+    return option.name.startswith("no-")
 
 
 def _told(option: Option) -> str:

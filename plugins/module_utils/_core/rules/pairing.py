@@ -336,12 +336,8 @@ def _speculation(prefill: Side, decode: Side, mode: Mode, shaken: bool, findings
         return
     if one.draftless and two.draftless:
         return
-    if (
-        mode.pairing.get("equal_guesses_on_hybrid")
-        and one.tokens != two.tokens
-        and decode.config
-        and decode.config.recurrent
-    ):
+    hybrid = mode.pairing.get("equal_guesses_on_hybrid") and decode.config and decode.config.recurrent
+    if hybrid and one.tokens != two.tokens:
         findings.error(
             "pairing-speculation",
             f"speculative decoding differs (tokens at a time: prefill {one.tokens}, decode {two.tokens}); the model has recurrent layers,"
@@ -349,8 +345,15 @@ def _speculation(prefill: Side, decode: Side, mode: Mode, shaken: bool, findings
             _same(flag),
             ENGINE_ROLES,
         )
-        return
-    if None in (one.compared, two.compared):
+    else:
+        _drafts(prefill, decode, shaken, findings)
+
+
+def _drafts(prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
+    """The draft of each side, where both have one."""
+    one, two = ((side.speculation.compared if side.speculation else None) for side in (prefill, decode))
+    flag = prefill.flag("speculative_config")
+    if one is None or two is None:
         if prefill.value("speculative_config") != decode.value("speculative_config"):
             findings.unverified(
                 "speculative decoding",
@@ -358,24 +361,22 @@ def _speculation(prefill: Side, decode: Side, mode: Mode, shaken: bool, findings
                 _same(flag),
                 ENGINE_ROLES,
             )
-    elif one.compared != two.compared:
-        keys = sorted({*(one.compared or {}), *(two.compared or {})})
-        differing = [k for k in keys if (one.compared or {}).get(k) != (two.compared or {}).get(k)]
-        both = "; ".join(
-            f"{key}: prefill {(one.compared or {}).get(key)}, decode {(two.compared or {}).get(key)}"
-            for key in differing
+        return
+    differing = [key for key in sorted({*one, *two}) if one.get(key) != two.get(key)]
+    if not differing:
+        return
+    both = "; ".join(f"{key}: prefill {one.get(key)}, decode {two.get(key)}" for key in differing)
+    if shaken:
+        findings.error(
+            "pairing-speculation",
+            f"speculative decoding differs ({both}); the handshake compares it, and the first request fails.",
+            _same(flag),
+            ENGINE_ROLES,
         )
-        if shaken:
-            findings.error(
-                "pairing-speculation",
-                f"speculative decoding differs ({both}); the handshake compares it, and the first request fails.",
-                _same(flag),
-                ENGINE_ROLES,
-            )
-        else:
-            findings.unverified(
-                "speculative decoding",
-                f"speculative decoding differs ({both}); whether the engine can transfer between the two cannot be told.",
-                _same(flag),
-                ENGINE_ROLES,
-            )
+    else:
+        findings.unverified(
+            "speculative decoding",
+            f"speculative decoding differs ({both}); whether the engine can transfer between the two cannot be told.",
+            _same(flag),
+            ENGINE_ROLES,
+        )

@@ -53,8 +53,8 @@ def check(group: Group, prefill: Side, decode: Side, mode: Mode, findings: Findi
             why = OPEN.get(open_to or "", "what a silent side takes follows from the model's files")
             findings.unverified(flag.name, f"{flag.names[0]} cannot be compared: {told}: {why}.", hint, ENGINE_ROLES)
         else:
-            code, why = CONSEQUENCE[reason]
-            findings.error(code, f"{flag.names[0]} differs: {told}: {why}.", hint, ENGINE_ROLES)
+            why = CONSEQUENCE[reason][1]
+            findings.error(CONSEQUENCE[reason][0], f"{flag.names[0]} differs: {told}: {why}.", hint, ENGINE_ROLES)
     _variables(prefill, decode, mode, findings)
 
 
@@ -107,8 +107,7 @@ def _variables(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> N
             why = "a secret is not looked into" if SECRET in (one, two) else OPEN["cache"]
             findings.unverified(name, f"{name} cannot be compared: {told}: {why}.", hint, ENGINE_ROLES)
         else:
-            _code, why = CONSEQUENCE["cache"]
-            findings.error("pairing-setting", f"{name} differs: {told}: {why}.", hint, ENGINE_ROLES)
+            findings.error("pairing-setting", f"{name} differs: {told}: {CONSEQUENCE['cache'][1]}.", hint, ENGINE_ROLES)
 
 
 def _variable(side: Side, name: str) -> str | None:
