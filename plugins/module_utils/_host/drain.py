@@ -141,4 +141,4 @@ class Prefill:
 
 
 def _ask(url: str, deadline: float) -> http.Answer:
-    return http.get(url, timeout=min(5.0, max(0.5, deadline - time.monotonic())))
+    return http.get(url, min(5.0, max(0.5, deadline - time.monotonic())), limit=http.PAGE_LIMIT)

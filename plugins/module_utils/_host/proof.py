@@ -13,9 +13,11 @@ import uuid
 from dataclasses import dataclass, field
 
 from .._core.base.errors import PdError
+from .._core.base.printable import printable
 from .._core.proof import evidence
 from .._core.proof.asked import Asked
-from .._core.proof.evidence import Generated, Growth, Transfer
+from .._core.proof.completion import Completion, context_of
+from .._core.proof.evidence import Growth, Transfer
 from .._probes import http, metrics
 
 ATTEMPTS = 3
@@ -123,7 +125,7 @@ class Proof:
             return None
         tokens = _prompt_tokens(answer)
         grown = self._grown(receivers, before, tokens)
-        verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
+        verdict = evidence.transfer(tokens, grown, answer.cached_tokens)
         result |= {
             "prompt_tokens": tokens,
             "transferred_tokens": verdict.transferred,
@@ -170,7 +172,7 @@ class Proof:
         took = time.monotonic() - started
         tokens = _prompt_tokens(answer)
         grown = self._grown(receiving, before, tokens, self._faults(watched), faults)
-        verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
+        verdict = evidence.transfer(tokens, grown, answer.cached_tokens)
         alone = self._complete(senders[prefill], {"prompt": prompt}, f"prefill {prefill} alone")
         result |= {
             "prompt_tokens": tokens,
@@ -180,9 +182,9 @@ class Proof:
             "seconds": grown.seconds if verdict.quiet else None,
             "gb_per_s": evidence.rate(grown.bytes, grown.seconds),
             "answer_seconds": round(took, 4),
-            "answer": _generated(answer).text,
-            "alone": _generated(alone).text,
-            "likeness": evidence.likeness(_generated(alone), _generated(answer), self.asked.exact_text),
+            "answer": printable(answer.text),
+            "alone": printable(alone.text),
+            "likeness": evidence.likeness(alone.generated, answer.generated, self.asked.exact_text),
         }
         return verdict
 
@@ -190,12 +192,12 @@ class Proof:
         """The first hop, as the router sends it. Returns what decode needs to fetch the blocks."""
         hops = self.asked.hops
         answer = self._complete(url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
-        carried = answer.get(hops.carries)
-        if not carried:
+        carried = answer.carried(hops.carries)
+        if carried is None:
             raise Refused(
                 f"prefill {name} ({url}) answered without {hops.carries}: it has no KV connector, or another one than decode's"
             )
-        return t.cast("t.Mapping[str, t.Any]", carried)
+        return carried
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -209,7 +211,7 @@ class Proof:
                 return verdict
         return verdict
 
-    def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Result:
+    def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Completion:
         """One greedy completion."""
         asked = {"model": self.asked.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
         asked |= self.asked.hops.beside(asked["max_tokens"], self.asked.exact_text)
@@ -218,19 +220,17 @@ class Proof:
         try:
             answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.headers)
             if not answer.ok:
-                raise Refused(
-                    f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}{_hint(answer.status)}"
-                )
-            found = answer.json()
+                raise Refused(f"{doing}: {answer.asked} {answer.refusal}{_hint(answer.status)}")
+            found = Completion.read(answer.json())
         except Refused:
             raise
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
-        if not isinstance(found, dict) or not found.get("choices"):
+        if found is None:
             raise Refused(
                 f"{doing}: {answer.asked} answered {answer.status} without a completion: {answer.excerpt()!r}"
             )
-        if not _generated(found).text and not (found.get("usage") or {}).get("completion_tokens"):
+        if not found.text and not found.completion_tokens:
             raise Refused(f"{doing}: {answer.asked} answered {answer.status} with no text")
         return found
 
@@ -243,8 +243,8 @@ class Proof:
         found = []
         for url in (one.url for one in self.asked.engines if one.id in members):
             answer = http.get(http.join(url, "/v1/models"), self._left(METRICS_TIMEOUT), self.headers)
-            cards = answer.json().get("data") or [] if answer.ok else []
-            found += [int(c["max_model_len"]) for c in cards if isinstance(c, dict) and c.get("max_model_len")]
+            length = context_of(answer.json()) if answer.ok else None
+            found += [length] if length else []
         return min(found, default=None)
 
     # -- counters ----------------------------------------------------------------------------------------------------------------
@@ -272,11 +272,11 @@ class Proof:
     def _scrape(self, member: str, url: str) -> metrics.Metrics:
         doing = f"Reading the metrics of {member}"
         try:
-            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.headers)
+            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.headers, http.PAGE_LIMIT)
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
         if not answer.ok:
-            raise Refused(f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}")
+            raise Refused(f"{doing}: {answer.asked} {answer.refusal}")
         return metrics.parse(answer.text)
 
     def _grown(
@@ -331,30 +331,19 @@ def formation_of(group: Asked, formations: t.Mapping[str, str | None] | None) ->
     return [], [f"{of}formation not known: {', '.join(unknown)} ({why})"]
 
 
-def _prompt_tokens(answer: t.Mapping[str, t.Any]) -> int:
-    count = (answer.get("usage") or {}).get("prompt_tokens")
-    if not isinstance(count, int) or count < 1:
-        raise Refused(f"the answer says nothing of its prompt's length (usage: {answer.get('usage')!r})")
-    return count
+def _prompt_tokens(answer: Completion) -> int:
+    if not answer.prompt_tokens:
+        raise Refused("the answer says nothing of its prompt's length (usage.prompt_tokens)")
+    return answer.prompt_tokens
 
 
-def _cached_tokens(answer: t.Mapping[str, t.Any]) -> int | None:
-    """What the answer itself says was not computed (vLLM with --enable-prompt-tokens-details)."""
-    details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
-    found = details.get("cached_tokens")
-    return found if isinstance(found, int) else None
-
-
-def _generated(answer: t.Mapping[str, t.Any]) -> Generated:
-    choice = (answer.get("choices") or [{}])[0]
-    likely = choice.get("logprobs") or {}
-    top = tuple(position or {} for position in likely.get("top_logprobs") or ())
-    return Generated(str(choice.get("text") or ""), tuple(likely.get("tokens") or ()), top)
-
-
-def _request(kind: str, prompt: str, answer: t.Mapping[str, t.Any]) -> Result:
-    tokens = (answer.get("usage") or {}).get("prompt_tokens")
-    return {"kind": kind, "prompt": prompt[:200], "answer": _generated(answer).text, "prompt_tokens": tokens}
+def _request(kind: str, prompt: str, answer: Completion) -> Result:
+    return {
+        "kind": kind,
+        "prompt": prompt[:200],
+        "answer": printable(answer.text),
+        "prompt_tokens": answer.prompt_tokens,
+    }
 
 
 def _hint(status: int) -> str:

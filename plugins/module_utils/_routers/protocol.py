@@ -85,7 +85,7 @@ def call(method: str, url: str, body: t.Any, timeout: float, doing: str) -> Answ
     except Unanswered as exc:
         raise RegistryError(f"{doing}: {exc}", unreadable=True) from exc
     if not answer.ok:
-        text = f"{doing}: {method} {url} answered {answer.status} {answer.excerpt()!r}"
+        text = f"{doing}: {answer.asked} {answer.refusal}"
         raise RegistryError(text, unreadable=answer.status >= 500, missing=answer.status in (404, 405))
     return answer
 
