@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked, Counters, Engine
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.completion import Completion, context_of
 from ansible_collections.inferops.pd.plugins.module_utils._host import proof
@@ -23,7 +24,8 @@ GOOD = {
 def test_a_completion_is_read_once():
     found = Completion.read(GOOD)
     assert (found.text, found.prompt_tokens, found.completion_tokens, found.cached_tokens) == ("a b", 9, 2, 8)
-    assert found.generated.tokens == ("a", " b") and found.generated.top == ({"a": -0.1}, {})
+    assert found.generated.tokens == ("a", " b")
+    assert found.generated.top == ({"a": -0.1}, {})
     assert found.carried("kv_transfer_params") == {"remote_port": 1}
     assert Completion.read({"choices": [{"message": {"content": "chat"}}]}).text == "chat"
 
@@ -48,7 +50,9 @@ def test_what_is_no_completion_is_none(found):
 @pytest.mark.parametrize("found", ODD, ids=range(len(ODD)))
 def test_what_is_of_another_kind_is_as_if_it_were_not_there(found):
     read = Completion.read(found)
-    assert isinstance(read.text, str) and read.prompt_tokens is None and read.cached_tokens is None
+    assert isinstance(read.text, str)
+    assert read.prompt_tokens is None
+    assert read.cached_tokens is None
     assert read.carried("kv_transfer_params") is None
     assert all(isinstance(v, float) for position in read.generated.top for v in position.values())
 
@@ -87,5 +91,7 @@ def test_a_proof_falls_over_nothing_that_is_answered(monkeypatch, body, good):
     engines = (Engine("prefill-0", "prefill", "http://p:1"), Engine("decode-0", "decode", "http://d:1"))
     asked = Asked("g", "m", "http://r:1", engines, "kv_transfer_params", MOVED)
     found = proof.Proof(asked, 1.0, 5.0, 4).run()
-    assert found["good"] is False and found["router"]["why"] and found["pairs"][0]["why"]
+    assert found["good"] is False
+    assert found["router"]["why"]
+    assert found["pairs"][0]["why"]
     assert all(line.isprintable() for line in found["table"]), found["table"]

@@ -15,6 +15,7 @@ import time
 import tracemalloc
 
 import pytest
+
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import json_text
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._probes import dial, health, http
@@ -132,7 +133,8 @@ def test_of_a_body_only_so_much_is_read(serve, pieces):
     found = http.get(server.url, 5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(found.body) == http.BODY_LIMIT and not found.whole
+    assert len(found.body) == http.BODY_LIMIT
+    assert not found.whole
     assert peak < 16 * http.MIB
     with pytest.raises(PdError, match=r"answered 200 with more than 2 MiB$"):
         found.json()
@@ -160,13 +162,16 @@ NO_HTTP = {
 def test_what_is_no_http_is_one_clear_sentence(serve, pieces):
     with pytest.raises(http.Unanswered) as said:
         http.get(serve(pieces).url, 2)
-    assert said.value.kind == "broken" and str(said.value).isprintable() and len(str(said.value)) < 200
+    assert said.value.kind == "broken"
+    assert str(said.value).isprintable()
+    assert len(str(said.value)) < 200
 
 
 def test_a_redirect_is_not_followed(serve):
     server = serve(answer(b"", b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\n"))
     found = http.get(server.url)
-    assert found.status == 307 and not found.ok
+    assert found.status == 307
+    assert not found.ok
     assert found.refusal == "answered 307 (a redirect, which is not followed) ''"
 
 
@@ -211,7 +216,8 @@ def test_a_secret_is_in_no_message():
 def test_what_is_no_url_is_refused_as_that(url):
     with pytest.raises(http.Unanswered) as said:
         http.get(url, 1)
-    assert said.value.kind == "invalid" and str(said.value).isprintable()
+    assert said.value.kind == "invalid"
+    assert str(said.value).isprintable()
     assert health.ask(url, None, 1)[0] is None
 
 
@@ -230,7 +236,8 @@ def test_what_is_no_json_is_one_clear_sentence(body):
     found = http.Answer("GET http://h/", 200, body, 0.0)
     with pytest.raises(PdError, match=r"^GET http://h/: answered 200, but not with JSON: ") as said:
         found.json()
-    assert str(said.value).isprintable() and len(str(said.value)) < 400
+    assert str(said.value).isprintable()
+    assert len(str(said.value)) < 400
 
 
 def test_numbers_that_cannot_be_reckoned_with_are_none():

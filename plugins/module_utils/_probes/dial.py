@@ -17,7 +17,7 @@ import typing as t
 from .deadline import Look
 
 
-class TooMuch(OSError):
+class TooMuchError(OSError):
     """The other side has sent more than anybody asked for."""
 
 
@@ -63,7 +63,7 @@ class _Received(io.RawIOBase):
 
     def readinto(self, buffer: t.Any) -> int:
         if self._room <= 0:
-            raise TooMuch("more than is read")
+            raise TooMuchError("more than is read")
         self._sock.settimeout(self._clock.left())
         got = self._sock.recv_into(buffer)
         self._room -= got
@@ -71,7 +71,7 @@ class _Received(io.RawIOBase):
 
 
 def dial(host: str, port: int, clock: Clock) -> socket.socket:
-    """A connection to a host by name or address, of either family, whichever of its addresses answers first in their order. Raises OSError."""
+    """A connection to a host by name or address, of either family, the first of its addresses that answers. Raises OSError."""
     # Resolving a name cannot be interrupted: it is given up, and ends by itself.
     try:
         found = Look(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM).result(clock.left())

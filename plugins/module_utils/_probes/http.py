@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small HTTP client: for members, routers and whatever else is asked. A call has one deadline as a whole, whatever comes dripping; what is
-read of an answer is bounded; no proxy is used, and no redirect followed. A secret is sent in a header and stands in no message."""
+"""A small HTTP client: for members, routers and whatever else is asked. A call has one deadline as a whole, whatever comes dripping; what
+is read of an answer is bounded; no proxy is used, and no redirect followed. A secret is sent in a header and stands in no message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from .._core.base import json_text
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
-from .dial import Clock, Line, TooMuch, dial, secured
+from .dial import Clock, Line, TooMuchError, dial, secured
 
 DEADLINE = 10.0
 MIB = 1024 * 1024
@@ -197,7 +197,7 @@ def _check_headers(asked: str, headers: Headers) -> None:
 def _unanswered(asked: str, exc: Exception, timeout: float) -> Unanswered:
     if isinstance(exc, (socket.timeout, TimeoutError)):
         return Unanswered(asked, "timeout", f"no complete answer within {timeout:g} s")
-    if isinstance(exc, TooMuch):
+    if isinstance(exc, TooMuchError):
         return Unanswered(asked, "broken", "it sends more than any answer has")
     if isinstance(exc, ConnectionRefusedError):
         return Unanswered(asked, "refused", "connection refused, nothing listens there")

@@ -4,7 +4,7 @@
 """Text that is not ours, made fit to be shown: what a process calls itself, a model answers, a log holds, a server or a daemon says.
 
 Ansible prints results as they are, so that such a text could clear the screen, rename the window, turn the line around, or end the run: a
-lone surrogate cannot be encoded. Whatever enters a result or a message goes through here; `plain_lines` is the same for text of many lines."""
+lone surrogate cannot be encoded. Whatever enters a result or a message goes through here; `plain_lines` is the same for many lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An engine's answer to a prompt, read from JSON of whatever shape. What is not of the kind that it should be is as if it were not there."""
+"""An engine's answer to a prompt, read from JSON of whatever shape. What is not of its kind is as if it were not there."""
 
 from __future__ import annotations
 
