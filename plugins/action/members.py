@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ..module_utils._core.base.plain import Plain
 from ..module_utils._core.base.plain import to_plain as plain
 from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
@@ -17,6 +18,7 @@ from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._core.work.share import Share, Slice, Vacated
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._keys import first_keys, keys_of
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.locking import FirstLock, holder
 from ..plugin_utils.waiting import asked, wait_for_members
@@ -62,7 +64,7 @@ class ActionModule(PdAction):
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         arguments = self._arguments(plan, part, phase)
         if phase == "router":
-            arguments |= self._service(plan, part)
+            arguments |= self._service(plan, part, raw)
         result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, part, arguments, result)
@@ -172,7 +174,7 @@ class ActionModule(PdAction):
                 found[name] = Start.seen(seen)
         return found
 
-    def _service(self, plan: Plan, part: Share) -> dict[str, t.Any]:
+    def _service(self, plan: Plan, part: Share, raw: Plain) -> dict[str, t.Any]:
         """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
         router, step = part.members_of("router")[0], plan.router
         host, here = part.here()
@@ -191,7 +193,8 @@ class ActionModule(PdAction):
             "manage": step.policy == "dynamic",
             "spare": list(step.spare),
         }
-        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+        keys = first_keys(keys_of(self, raw)) if registered else {}
+        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None, "keys": keys}
 
     def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""

@@ -111,6 +111,11 @@ options:
     type: list
     elements: dict
     default: []
+  keys:
+    description:
+      - The key that the members of each role ask for, which a router may need to look at them. For the action plugin, which takes it
+        from the group's spec.
+    type: dict
   peers:
     description: What is registered with the router once it answers, as options of M(inferops.pd.router_peers). For the action plugin.
     type: dict
@@ -209,6 +214,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "waited": {"type": "str"},
         "router": {"type": "list", "elements": "dict", "default": []},
         "peers": {"type": "dict"},
+        "keys": {"type": "dict", "no_log": True},
         "runtime_options": {"type": "dict"},
         "state_dir": {"type": "path"},
     }
@@ -237,7 +243,9 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     given = module.params
     how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime") or UNNOTED}
     how["runtime_options"] = given["runtime_options"]
-    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode, given["holder"])
+    return bring_into_service(
+        given["router"], given["peers"], how, state, module.check_mode, given["holder"], given["keys"]
+    )
 
 
 def main() -> None:

@@ -85,8 +85,7 @@ def test_a_proof_falls_over_nothing_that_is_answered(monkeypatch, body, good):
         path = "/" + url.split("/", 3)[3]
         return http.Answer(f"{method} {url}", 200, said[path] if path in good else body, 0.0)
 
-    monkeypatch.setattr(proof.http, "request", answer)
-    monkeypatch.setattr(proof.http, "get", lambda url, *_rest, **_more: answer("GET", url))
+    monkeypatch.setattr(proof.credentials, "request", answer)
     monkeypatch.setattr(proof, "SETTLE_FOR", 0.0)
     engines = (Engine("prefill-0", "prefill", "http://p:1"), Engine("decode-0", "decode", "http://d:1"))
     asked = Asked("g", "m", "http://r:1", engines, "kv_transfer_params", MOVED)

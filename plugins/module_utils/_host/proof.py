@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
 from .._core.proof import evidence
-from .._core.proof.asked import Asked
+from .._core.proof.asked import Asked, Engine
 from .._core.proof.completion import Completion, context_of
 from .._core.proof.evidence import Growth, Transfer
-from .._probes import http, metrics
+from .._core.work.key import WANTS_KEY, Keys
+from .._probes import credentials, http, metrics
 
 ATTEMPTS = 3
 ANSWER_TOKENS = 16
@@ -47,7 +48,7 @@ class Measure:
 
 class Proof:
     """One run. `timeout` is the deadline of a request, `limit` of everything. `formations` is what the process of each member carries
-    (None: it cannot be told), when that was looked at."""
+    (None: it cannot be told), when that was looked at. `keys` are those that each role may ask for, the likeliest first."""
 
     def __init__(
         self,
@@ -55,11 +56,11 @@ class Proof:
         timeout: float,
         limit: float,
         max_pairs: int,
-        api_key: str | None = None,
+        keys: Keys | None = None,
         formations: t.Mapping[str, str | None] | None = None,
     ) -> None:
         self.asked, self.timeout, self.max_pairs = asked, timeout, max_pairs
-        self.headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self.keys = keys or {}
         self.formations = formations
         self.deadline = time.monotonic() + limit
         self.run_id = uuid.uuid4().hex[:12]
@@ -109,7 +110,7 @@ class Proof:
         try:
             receivers = sorted(self.asked.urls(self.asked.counters.role))
             verdict = self._until_clear(lambda prompt: self._through_router(url, prompt, receivers, result))
-            answer = self._complete(url, {"prompt": evidence.SHORT_PROMPT})
+            answer = self._complete("router", url, {"prompt": evidence.SHORT_PROMPT})
             result["requests"].append(_request("short", evidence.SHORT_PROMPT, answer))
         except PdError as exc:
             return {**result, "why": str(exc)}
@@ -119,7 +120,7 @@ class Proof:
 
     def _through_router(self, url: str, prompt: str, receivers: list[str], result: Result) -> Transfer | None:
         before = self._counters(receivers)
-        answer = self._complete(url, {"prompt": prompt})
+        answer = self._complete("router", url, {"prompt": prompt})
         result["requests"] = [_request("long", prompt, answer)]
         if not self.asked.counters.moved:
             return None
@@ -168,12 +169,12 @@ class Proof:
         started = time.monotonic()
         carried = self._prefill(prefill, senders[prefill], prompt)
         asked = {"prompt": prompt, self.asked.hops.carries: carried}
-        answer = self._complete(receivers[decode], asked, f"decode {decode}, with the KV cache of {prefill}")
+        answer = self._complete("decode", receivers[decode], asked, f"decode {decode}, with the KV cache of {prefill}")
         took = time.monotonic() - started
         tokens = _prompt_tokens(answer)
         grown = self._grown(receiving, before, tokens, self._faults(watched), faults)
         verdict = evidence.transfer(tokens, grown, answer.cached_tokens)
-        alone = self._complete(senders[prefill], {"prompt": prompt}, f"prefill {prefill} alone")
+        alone = self._complete("prefill", senders[prefill], {"prompt": prompt}, f"prefill {prefill} alone")
         result |= {
             "prompt_tokens": tokens,
             "transferred_tokens": verdict.transferred,
@@ -191,7 +192,7 @@ class Proof:
     def _prefill(self, name: str, url: str, prompt: str) -> t.Mapping[str, t.Any]:
         """The first hop, as the router sends it. Returns what decode needs to fetch the blocks."""
         hops = self.asked.hops
-        answer = self._complete(url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
+        answer = self._complete("prefill", url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
         carried = answer.carried(hops.carries)
         if carried is None:
             raise Refused(
@@ -211,14 +212,14 @@ class Proof:
                 return verdict
         return verdict
 
-    def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Completion:
+    def _complete(self, role: str, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Completion:
         """One greedy completion."""
         asked = {"model": self.asked.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
         asked |= self.asked.hops.beside(asked["max_tokens"], self.asked.exact_text)
         doing = f"Sending a prompt to {whom}"
         left = self._left(self.timeout)
         try:
-            answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.headers)
+            answer = self._ask("POST", role, http.join(url, "/v1/completions"), left, asked)
             if not answer.ok:
                 raise Refused(f"{doing}: {answer.asked} {answer.refusal}{_hint(answer.status)}")
             found = Completion.read(answer.json())
@@ -234,6 +235,11 @@ class Proof:
             raise Refused(f"{doing}: {answer.asked} answered {answer.status} with no text")
         return found
 
+    def _ask(
+        self, method: str, role: str, url: str, timeout: float, body: t.Any = None, limit: int = http.BODY_LIMIT
+    ) -> http.Answer:
+        return credentials.request(method, url, body, timeout, limit, self.keys.get(role) or ())
+
     def _left(self, most: float) -> float:
         """Seconds that a call may take: the whole proof has its limit, and each call the request's."""
         return max(1.0, min(most, self.timeout, self.deadline - time.monotonic()))
@@ -241,8 +247,8 @@ class Proof:
     def _smallest_context(self, members: t.Collection[str]) -> int | None:
         """The shortest context of the members: a prompt must fit them all."""
         found = []
-        for url in (one.url for one in self.asked.engines if one.id in members):
-            answer = http.get(http.join(url, "/v1/models"), self._left(METRICS_TIMEOUT), self.headers)
+        for one in (one for one in self.asked.engines if one.id in members):
+            answer = self._ask("GET", one.role, http.join(one.url, "/v1/models"), self._left(METRICS_TIMEOUT))
             length = context_of(answer.json()) if answer.ok else None
             found += [length] if length else []
         return min(found, default=None)
@@ -260,19 +266,20 @@ class Proof:
         sums: dict[str, float | None] = dict.fromkeys(selectors)
         if not selectors:
             return sums
-        where = {one.id: one.url for one in self.asked.engines}
+        where = {one.id: one for one in self.asked.engines}
         for member in members:
-            page = self._scrape(member, where[member])
+            page = self._scrape(where[member])
             for key, selector in selectors.items():
                 value = page.total(selector)
                 if value is not None:
                     sums[key] = (sums[key] or 0.0) + value
         return sums
 
-    def _scrape(self, member: str, url: str) -> metrics.Metrics:
-        doing = f"Reading the metrics of {member}"
+    def _scrape(self, engine: Engine) -> metrics.Metrics:
+        doing = f"Reading the metrics of {engine.id}"
         try:
-            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.headers, http.PAGE_LIMIT)
+            page = http.join(engine.url, "/metrics")
+            answer = self._ask("GET", engine.role, page, self._left(METRICS_TIMEOUT), limit=http.PAGE_LIMIT)
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
         if not answer.ok:
@@ -347,8 +354,11 @@ def _request(kind: str, prompt: str, answer: Completion) -> Result:
 
 
 def _hint(status: int) -> str:
-    if status in (401, 403):
-        return ". The engines ask for a key: give api_key, and the router its OPENAI_API_KEY"
+    if status in WANTS_KEY:
+        return (
+            ". It asks for another key than the group's secrets hold: a secret that was changed is in force after a restart of the group"
+            " (docs/spec.md, Keys)"
+        )
     if status == 503:
         return ". The router knows no healthy member of a role: run deploy again to register them"
     return ""

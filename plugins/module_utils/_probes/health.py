@@ -9,7 +9,7 @@ import typing as t
 from urllib.parse import urlsplit
 
 from .._core.base.printable import printable
-from . import http
+from . import credentials, http
 from .dial import Clock, dial
 
 # Nobody reads what is said with it.
@@ -17,12 +17,13 @@ _BODY = 64 * 1024
 TCP = "tcp"
 
 
-def ask(url: str, path: str | None, timeout: float, key: str | None = None) -> tuple[int | None, str]:
-    """The status, and why there is none. A connection that is taken counts as 200. `key` is the member's own."""
+def ask(url: str, path: str | None, timeout: float) -> tuple[int | None, str]:
+    """The status, and why there is none. A connection that is taken counts as 200."""
     try:
         parts = urlsplit(url)
         if parts.scheme != TCP:
-            return http.get(http.join(url, path or "/health"), timeout, http.bearer(key), _BODY).status, ""
+            answer = credentials.request("GET", http.join(url, path or "/health"), None, timeout, _BODY)
+            return answer.status, ""
         with dial(parts.hostname or "", parts.port or 0, Clock(timeout)):
             return 200, ""
     except http.Unanswered as exc:
