@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.inferops.pd.plugins.module_utils._core.work import key
 from ansible_collections.inferops.pd.plugins.module_utils._engines.registry import engines
 from ansible_collections.inferops.pd.plugins.module_utils._probes import credentials, http, ports
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.script import render_run
 from ansible_collections.inferops.pd.plugins.modules.group_proof import keys_of
 
 
@@ -94,6 +95,20 @@ def test_the_key_of_whoever_listens_is_read_of_its_process(tmp_path, monkeypatch
     assert credentials.of_listener("http://127.0.0.1:x", root) == ()
     (tmp_path / "40" / "environ").unlink()
     assert credentials.of_listener("http://127.0.0.1:8000/x", root) == ()
+
+
+def test_a_title_does_not_hide_the_key(tmp_path):
+    """sglang-router overwrites its command line, and its key stands nowhere else."""
+    folder = tmp_path / "40"
+    (folder / "cwd").mkdir(parents=True)
+    (folder / "cmdline").write_bytes(b"sglang::router\0")
+    (folder / "environ").write_bytes(b"")
+    (folder / "stat").write_text("40 (x) S 1 " + "0 " * 30)
+    run = folder / "cwd" / "run"
+    run.write_text(render_run("g-router-0", "g", "/d", ["python3", "-m", "r", "--api-key", "it's k", "--port=1"]))
+    assert credentials.of_process(40, str(tmp_path)) == ("it's", "k"), "several are taken one by one"
+    run.write_text("#!/bin/sh\nexec other --api-key=x\n")
+    assert credentials.of_process(40, str(tmp_path)) == (), "no script of ours"
 
 
 def test_a_proof_tries_what_the_router_was_started_with_after_the_spec_s():

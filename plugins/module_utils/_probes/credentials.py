@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import time
 import typing as t
 from urllib.parse import urlsplit
 
 from .._core.work import key
-from . import http, ports, processes
+from . import http, ports, processes, small_file
 
+# A command line of Linux is not longer.
+_SCRIPT_LIMIT = 4 * http.MIB
 # A shell, an API server, its workers: far less than this.
 _GENERATIONS = 8
 
@@ -62,7 +65,7 @@ def of_process(pid: int, root: str = "/proc") -> tuple[str, ...]:
     for _generation in range(_GENERATIONS):
         if pid <= 1:
             break
-        found = key.asked_by_router(_argv(pid, root), _environment(pid, root))
+        found = key.asked_by_router([*_script(pid, root), *_argv(pid, root)], _environment(pid, root))
         process = processes.read(pid, root)
         if found or process is None:
             return found
@@ -79,6 +82,17 @@ def _is_here(host: str) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     return True
+
+
+def _script(pid: int, root: str) -> list[str]:
+    """The command line in the script that a process of this host was started by, in the directory that it is in: one that gives itself
+    a title has overwritten what it was called with (sglang-router does)."""
+    text = small_file.read(f"{root}/{pid}/cwd/run", _SCRIPT_LIMIT) or b""
+    if not text.startswith(b"#!/bin/sh\n# Member "):
+        return []
+    with contextlib.suppress(ValueError):
+        return shlex.split(os.fsdecode(text.rpartition(b"\nexec ")[2]))
+    return []
 
 
 def _argv(pid: int, root: str) -> list[str]:
