@@ -22,10 +22,11 @@ class TooMuchError(OSError):
 
 
 class Clock:
-    """What is left of a call."""
+    """What is left of a call, and whether anything has come yet."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
+        self.heard = False
 
     def left(self) -> float:
         """Seconds. Raises TimeoutError when there are none."""
@@ -67,6 +68,7 @@ class _Received(io.RawIOBase):
         self._sock.settimeout(self._clock.left())
         got = self._sock.recv_into(buffer)
         self._room -= got
+        self._clock.heard = self._clock.heard or got > 0
         return got
 
 

@@ -106,11 +106,11 @@ def request(
         sent["Content-Type"] = "application/json"
     _check_headers(asked, sent)
     target = _target(asked, url)
-    started = time.monotonic()
+    started, clock = time.monotonic(), Clock(timeout)
     try:
-        return _call(asked, method, target, data, sent, Clock(timeout), limit, started)
+        return _call(asked, method, target, data, sent, clock, limit, started)
     except (OSError, http.client.HTTPException, ValueError) as exc:
-        raise _unanswered(asked, exc, timeout) from exc
+        raise _unanswered(asked, exc, timeout, clock.heard) from exc
 
 
 def get(url: str, timeout: float = DEADLINE, headers: Headers | None = None, limit: int = BODY_LIMIT) -> Answer:
@@ -194,9 +194,9 @@ def _check_headers(asked: str, headers: Headers) -> None:
             raise Unanswered(asked, "invalid", f"the value of its header {name} holds characters that HTTP has not")
 
 
-def _unanswered(asked: str, exc: Exception, timeout: float) -> Unanswered:
+def _unanswered(asked: str, exc: Exception, timeout: float, heard: bool) -> Unanswered:
     if isinstance(exc, (socket.timeout, TimeoutError)):
-        return Unanswered(asked, "timeout", f"no complete answer within {timeout:g} s")
+        return Unanswered(asked, "timeout", f"no {'complete ' if heard else ''}answer within {timeout:g} s")
     if isinstance(exc, TooMuchError):
         return Unanswered(asked, "broken", "it sends more than any answer has")
     if isinstance(exc, ConnectionRefusedError):

@@ -152,6 +152,9 @@ def _state(
     least = {r: 1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]) for r in kind.roles}
     short = sorted(r for r in kind.roles if roles[r]["ready"] < least[r])
     forgot = peer_snapshot.forgot_peers(situation)
+    unread = peer_snapshot.unread_peers(situation)
+    if not short and unread:
+        return "partial", "unknown which members its router reaches"
     if not short and (registered or not kind.router) and not forgot:
         return "running", ""
     if not short and forgot:
@@ -173,6 +176,8 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     if router is None:
         return {"policy": (situation.record.get("router") or {}).get("policy"), "peers": [], "confirmed": False}
     urls = registered_urls(router)
+    if urls is None and router.label.policy == "dynamic":
+        return {"policy": "dynamic", "peers": None, "confirmed": None, "missing": [], "extra": []}
     if urls is None:
         urls = {peer.url for peer in router.label.peers or () if router.label.policy != "dynamic"}
     wanted = {m.label.url for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
@@ -222,7 +227,8 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
     ]
     if router["policy"]:
         confirmed = ", confirmed" if router["confirmed"] else ", NOT the members that run"
-        lines.append(f"  router   {router['policy']} membership, {len(router['peers'])} peers{confirmed}")
+        peers = "its peers are unknown" if router["peers"] is None else f"{len(router['peers'])} peers{confirmed}"
+        lines.append(f"  router   {router['policy']} membership, {peers}")
     return lines
 
 
