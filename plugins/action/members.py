@@ -163,7 +163,7 @@ class ActionModule(PdAction):
                 result.get("module_stderr") or result.get("module_stdout") or result.get("exception") or ""
             ).split("\n")
             last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
-            result["msg"] = f"module {name} did not end as it should: {last}"
+            result["msg"] = f"module {name} did not end as it should: {printable(last)}"
         return t.cast("dict[str, t.Any]", result)
 
     def _starts(self) -> dict[str, Start]:

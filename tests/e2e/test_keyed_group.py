@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 import urllib.error
 import urllib.request
@@ -44,10 +45,10 @@ def test_it_is_proven_and_asks_for_its_key(keyed: Site) -> None:
     assert KEY not in run.out
     out = keyed.play("status").ok().out
     assert "real: RUNNING" in out
-    rows = [line.split() for line in out.splitlines() if line.strip().startswith(("real-prefill", "real-decode"))]
-    assert len(rows) == 2
-    for row in rows:
-        address = next(word for word in row if word.count(":") == 1 and word.rpartition(":")[2].isdigit())
-        assert status_of(f"http://{address}/v1/models") == 401
-        assert status_of(f"http://{address}/v1/models", KEY) == 200
-        assert status_of(f"http://{address}/health") == status_of(f"http://{address}/metrics") == 200
+    record = json.loads((keyed.state / "groups/real/record.json").read_text())
+    engines = [member["url"] for member in record["members"] if member["role"] != "router"]
+    assert len(engines) == 2
+    for url in engines:
+        assert status_of(f"{url}/v1/models") == 401
+        assert status_of(f"{url}/v1/models", KEY) == 200
+        assert status_of(f"{url}/health") == status_of(f"{url}/metrics") == 200

@@ -4,7 +4,7 @@
 """Text that is not ours, made fit to be shown: what a process calls itself, a model answers, a log holds, a server or a daemon says.
 
 Ansible prints results as they are, so that such a text could clear the screen, rename the window, turn the line around, or end the run: a
-lone surrogate cannot be encoded. Whatever enters a result or a message goes through here; `plain_lines` is the same for many lines."""
+lone surrogate cannot be encoded. Whatever enters a result or a message goes through here: a text by `printable`, a line of a log by `fit`."""
 
 from __future__ import annotations
 
@@ -38,21 +38,15 @@ def printable(text: t.Any, limit: int = LIMIT) -> str:
     return line if len(line) <= limit else line[: max(0, limit - 1)] + "…"
 
 
-def plain_lines(text: str, width: int | None = None) -> list[str]:
-    """The same line by line, inner spaces kept. `width` cuts each line, at its end and not in silence."""
-    return [_plain(line, width) for line in text.split("\n")]
-
-
-def _plain(line: str, width: int | None) -> str:
-    if width is not None and len(line) > width:
-        line = line[: max(0, width - 1)] + "…"
+def fit(line: str) -> str:
+    """One line as it is, spaces and length kept, with nothing in it that a terminal obeys."""
     if line.isascii() and line.isprintable():
         return line
-    return "".join(_fit(c, "\t") for c in _ESCAPES.sub("", line))
+    return "".join(_fit(c) for c in _ESCAPES.sub("", line))
 
 
-def _fit(character: str, kept: str = "") -> str:
-    if character in kept or (" " <= character < "\x7f"):
+def _fit(character: str) -> str:
+    if " " <= character < "\x7f":
         return character
     if character in _SPACES:
         return " "

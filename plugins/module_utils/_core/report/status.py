@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.finding import Finding
+from ..base.printable import printable
 from ..facts.observed import Host
 from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
@@ -208,7 +209,7 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
         lines += [f"      {line}" for line in status["pending_diff"]]
     if status["lock"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
-        lines.append(f"  ! locked by {status['lock'].get('who')} since {since}")
+        lines.append(f"  ! locked by {printable(status['lock'].get('who'))} since {since}")
     return lines + members.table(kind, [*status["members"], *status.get("strays", ())])
 
 

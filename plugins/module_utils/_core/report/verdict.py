@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.printable import printable
 from ..facts import images
 from ..plan.router_step import peer_list
 from ..plan.value import Plan
@@ -449,5 +450,4 @@ def _next(plan: Plan, verdict: Verdict, readiness: str, stops: bool) -> list[str
 
 
 def _one_line(text: t.Any) -> str:
-    line = " ".join(str(text or "").split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return printable(text or "", _LONGEST)
