@@ -12,6 +12,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core.base.plain import Plain
 from ..module_utils._core.base.plain import to_plain as plain
+from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload

@@ -4,7 +4,7 @@
 """Text that is not ours, made fit to be shown: what a process calls itself, a model answers, a log holds, a server or a daemon says.
 
 Ansible prints results as they are, so that such a text could clear the screen, rename the window, turn the line around, or end the run: a
-lone surrogate cannot be encoded. Whatever enters a result or a message goes through here: a text by `printable`, a line of a log by `fit`."""
+lone surrogate cannot be encoded. What enters a result or a message goes through here: a text by `printable`, a line of a log by `fit`."""
 
 from __future__ import annotations
 
