@@ -40,6 +40,8 @@ class ActionModule(PdAction):
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
+        "why": {"type": "str", "default": ""},
+        "proven": {"type": "str"},
         "started": {"type": "list", "elements": "str", "default": []},
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
@@ -81,9 +83,15 @@ class ActionModule(PdAction):
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
+            "why": self.args["why"] or self._not_proven(),
             # What this run takes back the router may name from before.
             "lift": phase in ("endpoint", "forget") and not self.args["undo"] and self._router_is_clean(plan),
         }
+
+    def _not_proven(self) -> str:
+        """Why the proof was not good, where there was one."""
+        found = self.results_of(self.args["proven"]).values() if self.args["proven"] else ()
+        return next((str(r.get("why") or r.get("msg") or "") for r in found if r.get("good") is False), "")
 
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""

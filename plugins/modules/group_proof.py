@@ -146,6 +146,10 @@ router:
       asked.
   returned: always
   type: dict
+why:
+  description: The first thing that is not good, in a sentence; empty when all is.
+  returned: always
+  type: str
 table:
   description: The result as lines for a person.
   returned: always

@@ -73,6 +73,13 @@ options:
     description: The group's state, for the record. Only with O(phase=endpoint).
     type: str
     default: partial
+  why:
+    description: Why the endpoint is not registered, for the record, which status tells it from. Only with O(phase=endpoint).
+    type: str
+    default: ""
+  proven:
+    description: The name that the result of M(inferops.pd.group_proof) is registered under. For the action plugin.
+    type: str
   lift:
     description: Whether the router is seen to name nobody that is gone, so that ports which were held for it are free again.
     type: bool
@@ -206,6 +213,8 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "break_lock": {"type": "bool", "default": False},
         "registered": {"type": "str", "choices": ["yes", "no", "keep"], "default": "no"},
         "state": {"type": "str", "default": "partial"},
+        "why": {"type": "str", "default": ""},
+        "proven": {"type": "str"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "started": {"type": "list", "elements": "str", "default": []},
@@ -233,6 +242,7 @@ def order_of(module: AnsibleModule, share: Share) -> Order:
         break_lock=given["break_lock"],
         registered=None if given["registered"] == "keep" else given["registered"] == "yes",
         state=given["state"],
+        why=given["why"],
         lift=given["lift"],
         check=module.check_mode,
     )

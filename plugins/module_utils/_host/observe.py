@@ -25,7 +25,7 @@ from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
-from .wait import doomed
+from .wait import doomed, ended
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -241,18 +241,25 @@ def _member(live: Live, unready: str, registered: tuple[list[dict[str, t.Any]] |
 
 
 def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
-    """A process that lives and will never serve counts as down, so that a plan replaces it."""
+    """A process that lives and will never serve counts as down, so that a plan replaces it. Of one that has ended, or ends over and over,
+    the reason is told that its log has."""
     label = member["label"]
     driver = drivers.get(label.get("runtime") or "")
-    if member["state"] not in observed.ALIVE or member["ready"] or driver is None:
+    if member["state"] == "missing" or member["ready"] or driver is None:
         return
     try:
-        why = doomed(member, driver.logs(label["group"], label["member"], TAIL_LINES))
+        lines = driver.logs(label["group"], label["member"], TAIL_LINES)
     except PdError:
         return
+    alive = member["state"] in observed.ALIVE
+    why = doomed(member, lines) if alive else ""
     if why:
         # The reason is what its log says: how the log ends belongs to the reason of before.
         member |= {"state": "stuck", "why": why, "log_line": ""}
+    elif not alive or member.get("restarts"):
+        found = ended(member, lines)
+        if found:
+            member |= {"why": "; ".join(filter(None, [member["why"], found])), "log_line": ""}
 
 
 def _unready(live: Live) -> str:

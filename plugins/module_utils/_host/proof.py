@@ -29,6 +29,8 @@ SPARE_TRIES = 6
 SETTLE_FOR = 2.0
 SETTLE_EVERY = 0.1
 METRICS_TIMEOUT = 10.0
+# Pairs whose way is told.
+MOST_WAYS = 4
 
 Result = dict[str, t.Any]
 
@@ -73,7 +75,9 @@ class Proof:
         mixed, formed = formation_of(group, self.formations)
         if mixed:
             head = f"Group {group.group}: NOT PROVEN, and nothing was sent"
-            return {"router": None, "pairs": [], "good": False, "table": mixed, "msg": "\n".join([head, *mixed])}
+            return {
+                "router": None, "pairs": [], "good": False, "why": mixed[0], "table": mixed, "msg": "\n".join([head, *mixed]),
+            }  # fmt: skip
         chosen = evidence.pairs(sorted(group.urls("prefill")), sorted(group.urls("decode")), self.max_pairs)
         with contextlib.suppress(PdError):
             self._context = self._smallest_context({m for pair in chosen for m in pair})
@@ -402,6 +406,7 @@ def _sum_up(
         )
     elif not wanted:
         lines.append("there is no pair of a prefill and a decode member")
+    lines += _way(group, bad)
     good = (
         (router is None or bool(router["good"]))
         and not bad
@@ -413,4 +418,27 @@ def _sum_up(
         if good
         else f"Group {group.group}: NOT PROVEN"
     )
-    return {"good": good, "table": lines, "msg": "\n".join([head, *lines])}
+    return {"good": good, "why": "" if good else _why(router, bad), "table": lines, "msg": "\n".join([head, *lines])}
+
+
+def _way(group: Asked, bad: t.Sequence[Result]) -> list[str]:
+    """Where the KV cache of pairs that are not good was to go, and what measures that way. A 500 of an engine says neither."""
+    kv = {one.id: one.kv for one in group.engines if one.kv}
+    lines = [
+        f"  KV cache: {pair['prefill']} ({kv[pair['prefill']]}) -> {pair['decode']} ({kv[pair['decode']]})"
+        for pair in bad
+        if pair["prefill"] in kv and pair["decode"] in kv
+    ]
+    more = [f"  and {len(lines) - MOST_WAYS} more"] if len(lines) > MOST_WAYS else []
+    if not bad:
+        return []
+    measure = f"ansible-playbook inferops.pd.preflight -e pd_group={group.group}"
+    return [*lines[:MOST_WAYS], *more, f"  What is between them is measured by: {measure}"]
+
+
+def _why(router: t.Mapping[str, t.Any] | None, bad: t.Sequence[Result]) -> str:
+    """The first thing that is not good, in a sentence."""
+    if bad:
+        more = f" (and {len(bad) - 1} more pairs)" if len(bad) > 1 else ""
+        return f"{bad[0]['prefill']} -> {bad[0]['decode']}: {bad[0]['why']}{more}"
+    return f"the router: {router['why']}" if router and not router["good"] else "nothing could be measured"

@@ -162,7 +162,8 @@ def _state(
         told = "the endpoint is registered, and its router has no confirmed peers"
         return "partial", told if registered else forgot[0]["why"]
     if any(m.alive and m.ready for m in situation.members):
-        waits = "waiting for the endpoint to be registered"
+        behind = printable(situation.last.endpoint.why, 600)
+        waits = "waiting for the endpoint to be registered" + (f": {behind}" if behind else "")
         return "partial", f"roles not ready: {', '.join(short)}" if short else waits
     failed = [m for m in situation.members if not m.alive]
     if failed:
