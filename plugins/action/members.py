@@ -10,13 +10,16 @@ from dataclasses import replace
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ..module_utils._core.base.plain import Plain
 from ..module_utils._core.base.plain import to_plain as plain
-from ..module_utils._core.plan import peer_snapshot, router_step
+from ..module_utils._core.base.printable import printable
+from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._core.work.share import Share, Slice, Vacated
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._keys import first_keys, keys_of
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.locking import FirstLock, holder
 from ..plugin_utils.waiting import asked, wait_for_members
@@ -37,7 +40,9 @@ class ActionModule(PdAction):
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
-        "started": {"type": "str"},
+        "why": {"type": "str", "default": ""},
+        "proven": {"type": "str"},
+        "started": {"type": "list", "elements": "str", "default": []},
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
@@ -62,11 +67,11 @@ class ActionModule(PdAction):
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         arguments = self._arguments(plan, part, phase)
         if phase == "router":
-            arguments |= self._service(plan, part)
+            arguments |= self._service(plan, part, raw)
         result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, part, arguments, result)
-        return self._told(result, phase)
+        return {**self._told(result, phase), "group": plan.group}
 
     def _arguments(self, plan: Plan, part: Share, phase: str) -> dict[str, t.Any]:
         return {
@@ -78,14 +83,23 @@ class ActionModule(PdAction):
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
+            "why": self.args["why"] or self._not_proven(),
             # What this run takes back the router may name from before.
             "lift": phase in ("endpoint", "forget") and not self.args["undo"] and self._router_is_clean(plan),
         }
 
+    def _not_proven(self) -> str:
+        """Why the proof was not good, where there was one."""
+        found = self.results_of(self.args["proven"]).values() if self.args["proven"] else ()
+        return next((str(r.get("why") or r.get("msg") or "") for r in found if r.get("good") is False), "")
+
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""
-        found = self.results_of(self.args["started"]).values() if self.args["started"] else ()
-        return {name for result in found for name in result.get("created") or ()}
+        return {name for result in self._started() for name in result.get("created") or ()}
+
+    def _started(self) -> list[dict[str, t.Any]]:
+        """What hosts said of starting members of this workload."""
+        return [r for name in self.args["started"] for r in self.results_of(name, self.args["plan"]["group"]).values()]
 
     def _router_is_clean(self, plan: Plan) -> bool:
         """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
@@ -95,7 +109,7 @@ class ActionModule(PdAction):
         if router.member is None:
             return plan.action == "remove"
         results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
-        said = self.results_of(self.args["started"]).values() if self.args["started"] else ()
+        said = self._started()
         if any(result.get("failed") or result.get("ok") is False for result in results) or router.policy == "manual":
             return False
         if any(result.get("refused") or result.get("unreachable") for result in said):
@@ -161,7 +175,7 @@ class ActionModule(PdAction):
                 result.get("module_stderr") or result.get("module_stdout") or result.get("exception") or ""
             ).split("\n")
             last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
-            result["msg"] = f"module {name} did not end as it should: {last}"
+            result["msg"] = f"module {name} did not end as it should: {printable(last)}"
         return t.cast("dict[str, t.Any]", result)
 
     def _starts(self) -> dict[str, Start]:
@@ -169,10 +183,10 @@ class ActionModule(PdAction):
         found: dict[str, Start] = {}
         for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
             for name, seen in (result.get("members") or {}).items():
-                found[name] = peer_snapshot.started(seen)
+                found[name] = Start.seen(seen)
         return found
 
-    def _service(self, plan: Plan, part: Share) -> dict[str, t.Any]:
+    def _service(self, plan: Plan, part: Share, raw: Plain) -> dict[str, t.Any]:
         """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
         router, step = part.members_of("router")[0], plan.router
         host, here = part.here()
@@ -191,7 +205,8 @@ class ActionModule(PdAction):
             "manage": step.policy == "dynamic",
             "spare": list(step.spare),
         }
-        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+        keys = first_keys(keys_of(self, raw)) if registered else {}
+        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None, "keys": keys}
 
     def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""

@@ -34,9 +34,8 @@ options:
     type: str
     required: true
   dialect:
-    description: Whose registry it is.
+    description: Whose registry it is, as the mode's file says it.
     type: str
-    choices: [vllm-router, sglang-router]
     required: true
   model:
     description: The served model name. vllm-router files a member under it, and answers 503 to everything without.
@@ -106,6 +105,12 @@ options:
         to a member that has come back before it has looked.
     type: float
     default: 30
+  keys:
+    description:
+      - The key that the members of each role ask for, by role. sglang-router reads a member's model and sizes with it; vllm-router has
+        it from its own environment (C(OPENAI_API_KEY)).
+      - A router that asks for a key itself is shown the one that its own process has, where the module runs on its host and may look.
+    type: dict
 seealso:
   - module: inferops.pd.group_plan
 """
@@ -187,7 +192,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "url": {"type": "str", "required": True},
-            "dialect": {"type": "str", "choices": ["vllm-router", "sglang-router"], "required": True},
+            "dialect": {"type": "str", "required": True},
             "model": {"type": "str", "required": True},
             "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
             "remove": {"type": "list", "elements": "str", "default": []},
@@ -197,6 +202,7 @@ def main() -> None:
             "manage": {"type": "bool", "default": True},
             "timeout": {"type": "float", "default": 30},
             "settle": {"type": "float", "default": 30},
+            "keys": {"type": "dict", "no_log": True},
         },
         supports_check_mode=True,
     )

@@ -184,9 +184,11 @@ def wait_for_members(
     give_up: str = "decided",
     slice_: int = SLICE,
     holder: t.Mapping[str, t.Any] | None = None,
+    explain: bool = False,
 ) -> Result:
     """Wait for the members of `plan` that are on the host of `action`: its engines, or its router. Failure is data: `not_ready` says why.
-    `roll` is who all of its hosts wait for, `options` tell how the host runs members.
+    `roll` is who all of its hosts wait for, `options` tell how the host runs members; with `explain` those that are ready are told of, too,
+    by what their logs say.
 
     Raises AnsibleConnectionFailure when the host stays out of reach."""
     variables = action.task_vars  # type: ignore[attr-defined]
@@ -199,6 +201,7 @@ def wait_for_members(
         "group": plan.group,
         **{name: options.get(name) for name in ("state_dir", "runtime_options")},
         "holder": dict(holder) if holder and hold else None,
+        "explain": explain or None,
     }
 
     def call(members: list[Plain], seconds: int, memory: dict[str, t.Any]) -> Result:
@@ -219,7 +222,7 @@ def wait_for_members(
         "all" if give_up == "first" else plan.readiness,
         slice_,
     )
-    found = waiter.run()
+    found = {**waiter.run(), "group": plan.group}
     if fixed["holder"] and set(roll.through) - {host} and host == roll.first:
         # Others may wait on, and what follows them takes a while: the lock that every run takes first must not run out meanwhile.
         left = max(0.0, waiter.limit - found["elapsed"]) + AFTER_WAIT

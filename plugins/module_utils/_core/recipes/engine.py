@@ -83,6 +83,9 @@ class Engine:
     speculation: t.Callable[[Arguments], Speculation | None] = lambda _arguments: None
     # Flags of adapters, which no router can address.
     adapter_flags: tuple[str, ...] = ()
+    # Flag and variables of the key that clients must show.
+    key_flags: tuple[str, ...] = ("api-key",)
+    key_env: tuple[str, ...] = ()
     # Flags of a file in which any other flag may stand.
     config_flags: tuple[str, ...] = ()
     # Variables whose expandable_segments:True moves memory that a connector has registered, and the flags that make up for it.

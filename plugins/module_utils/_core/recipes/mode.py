@@ -54,6 +54,14 @@ class Membership:
 
 
 @dataclass(frozen=True)
+class RouterKey:
+    """Which key a router shows the engines: what `variable` of its own environment holds, whatever clients show; None where it hands on
+    what they show."""
+
+    variable: str | None
+
+
+@dataclass(frozen=True)
 class RouterRecipe:
     """The mode's router: its command and the policies of membership that it can follow."""
 
@@ -68,6 +76,8 @@ class RouterRecipe:
     default_membership: str
     image: str | None = None
     known_versions: str | None = None
+    # None: it is not known.
+    key: RouterKey | None = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,7 @@ def _router(raw: t.Mapping[str, t.Any] | None) -> RouterRecipe | None:
         default_membership=membership["default"],
         image=raw.get("image"),
         known_versions=raw.get("known_versions"),
+        key=RouterKey(raw["engine_key"].get("variable")) if raw.get("engine_key") else None,
     )
 
 
