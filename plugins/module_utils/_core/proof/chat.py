@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A chat, as a proof asks it. Prefill and decode each make tokens of it by themselves, with their own tokenizer and chat template: what they
+"""A chat, as a proof asks it. Prefill and decode each make tokens of it by themselves, by their own tokenizer and chat template: what they
 make is compared before any KV cache moves, since a decode that finds blocks of another length may end."""
 
 from __future__ import annotations
