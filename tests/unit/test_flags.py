@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from builders import judge, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.flags import CLASSES
 from ansible_collections.inferops.pd.plugins.module_utils._engines import registry, sglang_classes, vllm_classes
@@ -38,3 +41,51 @@ def test_every_spelling_of_an_option_is_a_flag(engine):
     made = registry.by_backend(engine)
     own = {name for names in made.spellings.values() for name in names}
     assert {name for name in own if made.flags.named(name.partition(".")[0]) is None} == set()
+
+
+@pytest.mark.parametrize(
+    ("engine", "line", "gpus", "world", "attention"),
+    [
+        ("vLLM", "-tp 4 --prefill-context-parallel-size 2", 8, 8, 4),
+        ("vLLM", "-tp 2 -dp 2 -pp 2 -pcp 2", 16, 16, 2),
+        ("vLLM", "-tp 4 -dcp 4", 4, 4, 4),
+        ("SGLang", "--tp-size 8 --attn-dp-size 2", 8, 16, 4),
+        ("SGLang", "--tp-size 8 --attn-cp-size 2", 8, 8, 4),
+        ("SGLang", "--tp-size 8 --dp-size 8 --enable-dp-attention", 8, 64, 1),
+        ("SGLang", "--tp-size 4 --dcp-size 4", 4, 4, 4),
+    ],
+)
+def test_sizes_of_a_context(engine, line, gpus, world, attention):
+    made = registry.by_backend(engine)
+    sizes = made.sizes(made.arguments(line.split()), None)
+    assert (sizes.gpus, sizes.world, sizes.attention) == (gpus, world, attention)
+
+
+@pytest.mark.parametrize(("stages", "told"), [(1, None), (2, 2)])
+def test_a_connector_speaks_of_stages_where_there_are_several(stages, told):
+    raw = spec(mode="vllm-ascend-mooncake", vendor="ascend", prefill={"extra_args": [f"-pp {stages}"]})
+    template = judge(raw).template
+    for role in template.roles["prefill"], template.roles["decode"]:
+        connector = next(word for word in role.argv if word.startswith("--kv-transfer-config="))
+        text = connector.partition("=")[2].replace("${ports.kv_port:json}", "0")
+        extra = json.loads(text)["kv_connector_extra_config"]
+        assert extra["prefill"].get("pp_size") == told
+        assert "pp_size" not in extra["decode"]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("-tp", "tensor-parallel-size"),
+        ("--tensor_parallel", "tensor-parallel-size"),
+        ("-n2", "nnodes"),
+        ("-O3", "optimization-level"),
+        ("-cc.mode", "compilation-config.mode"),
+        ("--attention_config.backend", "attention-config.backend"),
+        ("--no-enable-prefix-caching", "no-enable-prefix-caching"),
+        ("--device-memory-utilization", "gpu-memory-utilization"),
+        ("--who-knows_this", "who-knows-this"),
+    ],
+)
+def test_spellings_of_vllm(written, name):
+    assert vllm_classes.FLAGS.canonical(written) == name
