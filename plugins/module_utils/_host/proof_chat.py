@@ -98,11 +98,11 @@ class Chat:
             return None
         turns = self._turns()
         try:
-            answer = self._send("router", url, turns, "the router")
+            answer = self._send("router", url, turns, "Sending a chat to the router")
         except ChatRefused as exc:
             if exc.status in NOT_OFFERED and not any(one.length for one in self.seen.values()):
                 return None
-            raise ChatRefused(f"Sending a chat to {exc}", exc.status) from exc
+            raise
         told = {"kind": "chat", "prompt": turns[0]["content"][:200], "answer": printable(answer.text)}
         return {**told, "prompt_tokens": answer.prompt_tokens}
 
