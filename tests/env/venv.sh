@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the virtual environments NAME... (run, tools, floor) and points .build/venv/NAME at each.
+# Makes the virtual environments NAME... (run, tools, floor, galaxy) and points .build/venv/NAME at each.
 # They live in a cache outside the clone, named by what they are made from: a second clone finds them there.
 set -euo pipefail
 
@@ -9,9 +9,9 @@ cache=${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}
 
 versions_for() {
     case $1 in
-        run | tools) echo 3.13 3.12 3.11 3.14 ;;
+        run | tools | galaxy) echo 3.13 3.12 3.11 3.14 ;;
         floor) echo 3.10 3.11 3.12 ;; # what ansible-core 2.16 runs on
-        *) echo "venv.sh: unknown environment '$1' (run, tools, floor)" >&2 && exit 2 ;;
+        *) echo "venv.sh: unknown environment '$1' (run, tools, floor, galaxy)" >&2 && exit 2 ;;
     esac
 }
 
