@@ -5,7 +5,11 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 clone=$(cd "$here/../.." && pwd)
-cache=${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}
+cache=${PD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/dev/null}/.cache}/inferops-pd}
+if ! mkdir -p "$cache" 2>/dev/null || [ ! -w "$cache" ]; then
+    echo "venv.sh: $cache cannot be written. Name a folder that can: PD_CACHE=/path/to/folder make ..." >&2
+    exit 1
+fi
 
 versions_for() {
     case $1 in
