@@ -21,8 +21,8 @@ recipe=1 # count up when this script builds the environment in another way
 versions=(3.11 3.12 3.13)
 # Of 0.5 GB fetched, 2.3 GB become the environment; pip holds what it fetched a while, and keeps a copy. In MiB.
 disk_needed=3500
-# Two engines and a router, and what Ansible takes beside them.
-memory_needed=3000
+# Two engines of 0.6 GB, a router, and what Ansible takes beside them. In MiB.
+memory_needed=2500
 # PyTorch keeps its builds for CPUs beside its site. An index of one's own comes first, and PD_TORCH_INDEX before this one.
 torch_site=pytorch.org
 torch_index=${PD_TORCH_INDEX:-https://download.$torch_site/whl/cpu}
