@@ -220,3 +220,14 @@ def test_a_roles_readme_has_its_entry_points_and_its_own_variables(role):
         points = yaml.safe_load(specs)["argument_specs"]
     assert set(points) - told == set()
     assert {name for point in points.values() for name in point["options"]} - told == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_the_commands_of_the_first_pages_exist(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as handle:
+        told = handle.read()
+    called = set(re.findall(r"ansible-playbook (?:-i \S+ )?inferops\.pd\.(\w+)", told))
+    there = {name[: -len(".yml")] for name in os.listdir(os.path.join(ROOT, "playbooks")) if name.endswith(".yml")}
+    assert called
+    assert called <= there
+    assert set(re.findall(r"-e (pd_\w+)=", told)) <= set(re.findall(r"`(pd_\w+)`", text("playbooks.md")))
