@@ -10,8 +10,6 @@ if ! mkdir -p "${HOME:-/dev/null}/.ansible/tmp" 2>/dev/null || [ ! -w "$HOME/.an
   export HOME=$PWD/.build/home
   mkdir -p "$HOME"
 fi
-# All of the group is on loopback, and no proxy has a part in it.
-unset http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY
 play() { ansible-playbook -i examples/inventories/demo "$@"; }
 
 if [ "${1:-up}" = down ]; then
