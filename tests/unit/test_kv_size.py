@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from published_configs import CONFIGS, FORMS, FULL, LINEAR, SLIDING
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.model import kv_size, model_config
@@ -198,3 +200,26 @@ def test_seconds():
 def test_state_in_bfloat16_is_half():
     nano = {**CONFIGS["Nemotron-3-Nano-30B"], "mamba_ssm_cache_dtype": "bfloat16"}
     assert of(nano).state == 23 * (64 * 64 * 128 + (64 * 64 + 2 * 8 * 128) * 3) * 2
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(), st.text(max_size=4), st.just([]), st.just({}),
+    st.lists(st.one_of(st.integers(-2, 9), st.none(), st.text(max_size=3), st.just({}))), st.just({"attention": {"n_heads_in_group": 0}}),
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+@given(st.data())
+def test_no_file_makes_it_fail(data):
+    """One that is damaged in any field is unknown, or has a size that is no nonsense."""
+    config = dict((CONFIGS | FORMS)[data.draw(st.sampled_from(sorted(SIZES)))])
+    inner = dict(config.get("text_config") or {})
+    place = inner or config
+    for name in data.draw(st.lists(st.sampled_from(sorted(place)), max_size=3)):
+        place[name] = data.draw(ODD)
+    config = {**config, "text_config": inner} if inner else config
+    read = model_config.read(config)
+    found = kv_size.of_model(read, data.draw(st.sampled_from([None, "fp8", "nvfp4"])), 2, data.draw(st.booleans()))
+    if isinstance(found, KvSize):
+        assert found.of(10) >= 0
+        assert str(found)

@@ -34,7 +34,7 @@ class Layer(t.NamedTuple):
 
 
 # No model has more; a file that says so is damaged.
-MOST = 10_000
+MOST = 1_000
 NOTHING, ALL, STATE, BOTH = Layer(), Layer(all=True), Layer(state=True), Layer(all=True, state=True)
 SLIDING, CHUNKED = ("sliding_window", "sliding_window_size"), ("attention_chunk_size",)
 _Answer = t.Union["list[Layer]", Unknown, None]
