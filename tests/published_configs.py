@@ -129,6 +129,7 @@ FORMS: dict[str, dict[str, t.Any]] = {
         44, 12, 2, 128, model_type="falcon_h1", hidden_size=3072, mamba_d_ssm=3072, mamba_n_heads=24, mamba_d_head=128,
         mamba_n_groups=1, mamba_d_state=256, mamba_d_conv=4,
     ),
+    "minimax": _gqa(80, 64, 8, 128, model_type="minimax", attn_type_list=([0] * 7 + [1]) * 10),
     "lfm2": {
         "model_type": "lfm2", "num_hidden_layers": 16, "hidden_size": 2048, "conv_L_cache": 3, "conv_dim": 2048, **BF16,
         "num_attention_heads": 32, "num_key_value_heads": 8, "full_attn_idxs": [2, 5, 8, 10, 12, 14],

@@ -19,6 +19,7 @@ _ATTENTION = {
     "minimax_m3_sparse",
 }
 _RECURRENT_FIELDS = (
+    "conv_L_cache",
     "linear_conv_kernel_dim",
     "linear_key_head_dim",
     "linear_num_key_heads",
@@ -84,6 +85,9 @@ class ModelConfig:
             return True
         linear = self.get("linear_attn_config")
         if isinstance(linear, t.Mapping) and linear.get("kda_layers"):
+            return True
+        # MiniMax-01: 0 is a layer of linear attention.
+        if 0 in self._each("attn_type_list"):
             return True
         return any(self.get(name) is not None for name in _RECURRENT_FIELDS)
 
