@@ -165,7 +165,8 @@ def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain])
         if role not in ENGINE_ROLES or name not in seats:
             continue
         host, template = request.hosts[seats[name].host], request.template.roles[role]
-        mine = identity(host, request.workload.model, template.executable, template.image)
+        model = request.workload.on_host(role, request.workload.model)
+        mine = identity(host, model, template.executable, template.image)
         was_here = next((m for m in choice.replace if m.id == name and m.host == host.name), None)
         other = moved(theirs, mine) or (files(was_here, host) if was_here and theirs else [])
         found += [Moved(fact, host.name, was, now, name) for fact, was, now in other]

@@ -10,6 +10,7 @@ import typing as t
 from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..model import kv_size, model_config
+from ..spec.known import configs_of
 from .hosts import Preflight, rate, size
 
 PROMPT = 4096
@@ -226,8 +227,8 @@ def _slow(
 def bytes_of_token(flight: Preflight) -> int | None:
     """By the config.json of the first host that has read it, and what the members' arguments make of it."""
     group, template = flight.request.workload, flight.request.template
-    configs = (h.model(group.model).get("config") for h in flight.hosts.values())
-    config = model_config.read(next((c for c in configs if c), None))
+    found = (config for host in flight.hosts.values() for config in configs_of(host, group))
+    config = model_config.read(next(found, None))
     decode = template.roles["decode"]
     engine = template.engines.get("decode")
     if config is None or engine is None:
