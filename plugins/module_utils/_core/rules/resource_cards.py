@@ -15,7 +15,7 @@ from ..spec.known import Known
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
 from ..work.member import Member, Part
-from .stands_for import VARIABLES, Gathered, Placed, Stated, stated, told
+from .stands_for import VARIABLES, Gathered, Placed, Stated, place_of, stated, told
 
 OWN = "Remove it: the plan gives each member its cards and shows it no others. With gpus: 0 they are yours to choose."
 # Words for no card at all.
@@ -94,7 +94,7 @@ def _check_one(group: Group, one: Stated, gpus: int, findings: Findings) -> None
     elif one.kind == "cards granted" and (not traits_of(group.runtime).containers or one.text == "all"):
         return
     elif len(set(cards_of(one.text))) != gpus:
-        wrong = f"it names {len(set(cards_of(one.text)))} cards, and a member of {one.role} has {gpus}"
+        wrong = f"it names {len(set(cards_of(one.text)))} cards, and a member has {gpus}"
     elif one.kind == "cards within" and _numbers(one.text) and set(cards_of(one.text)) != _counted(gpus):
         wrong = f"it counts within the member's own {gpus} cards, which are {','.join(sorted(_counted(gpus)))} then"
     if wrong:
@@ -114,6 +114,8 @@ def _counted(gpus: int) -> set[str]:
 
 def check_members(placed: Placed, findings: Findings) -> None:
     """Who would see others than its own cards, and who chooses one that is not there or another's."""
+    # Where and what is written, by host, with who has what instead.
+    wrong: dict[tuple[str, str], list[tuple[Member, str]]] = {}
     for member in placed.coming():
         role = placed.group.roles[member.role]
         for part in member.parts if member.role in placed.engines else ():
@@ -122,29 +124,38 @@ def check_members(placed: Placed, findings: Findings) -> None:
                 continue
             found = [one for one in stated(role, part.argv, part.env) if "card" in one.kind]
             if part.gpus:
-                for one in found:
-                    _check_own(placed, member, part, host, one, findings)
-                _check_devices(member, part, role.args_place, findings)
+                others = [*_masks(placed, part, host, found), *_devices(part, place_of(role, "devices"))]
+                for text in others:
+                    wrong.setdefault((text, host.name), []).append((member, ", ".join(part.gpus)))
             else:
                 _check_chosen(placed, member, found, host, findings)
-
-
-def _check_own(placed: Placed, member: Member, part: Part, host: Host, one: Stated, findings: Findings) -> None:
-    contained = traits_of(placed.group.runtime).containers
-    if one.kind in ("first card", "card step") or (one.kind == "cards granted" and not contained):
-        return
-    # Where a container was given its cards, they are counted anew in it; AMD's are all there, and told apart by the mask.
-    inside = one.kind == "cards within" or (one.kind == "cards" and contained and (part.vendor or "nvidia") != "amd")
-    mine = {str(n): gpu for n, gpu in enumerate(part.gpus)} if inside else {gpu: gpu for gpu in part.gpus}
-    if one.kind == "cards granted" and one.text == "all":
-        named = {gpu.id for gpu in host.gpus}
-    else:
-        named = {mine.get(card) or _by_uuid(card, host.gpus) or f"no {card}" for card in cards_of(one.text)}
-    if named != set(part.gpus):
-        its = f"GPU {', '.join(part.gpus)} of {host.name}" + (
-            f", {','.join(mine)} in its container" if inside and contained else ""
+    for (text, name), members in wrong.items():
+        its = ", ".join(f"{member.id} has GPU {gpus}" for member, gpus in members[:4]) + (
+            ", ..." if len(members) > 4 else ""
         )
-        findings.error("gpus-not-its-own", f"{told(one)}: {member.id} has {its}.", OWN, [member.role], host.name)
+        roles = list(dict.fromkeys(member.role for member, _gpus in members))
+        findings.error("gpus-not-its-own", f"{text}: on {name} {its}.", OWN, roles, name)
+
+
+def _masks(placed: Placed, part: Part, host: Host, found: t.Iterable[Stated]) -> t.Iterator[str]:
+    """What a part would see other cards by than its own."""
+    contained = traits_of(placed.group.runtime).containers
+    for one in found:
+        if one.kind in ("first card", "card step") or (one.kind == "cards granted" and not contained):
+            continue
+        # Where a container was given its cards, they are counted anew in it; AMD's are all there, and told apart by the mask.
+        inside = one.kind == "cards within" or (
+            one.kind == "cards" and contained and (part.vendor or "nvidia") != "amd"
+        )
+        mine = {str(n): gpu for n, gpu in enumerate(part.gpus)} if inside else {gpu: gpu for gpu in part.gpus}
+        if one.kind == "cards granted" and one.text == "all":
+            named = {gpu.id for gpu in host.gpus}
+        else:
+            named = {mine.get(card) or _by_uuid(card, host.gpus) or f"no {card}" for card in cards_of(one.text)}
+        if named != set(part.gpus):
+            yield told(one) + (
+                f" (in a container they are counted from 0: {','.join(mine)})" if inside and contained else ""
+            )
 
 
 def _by_uuid(card: str, gpus: t.Iterable[Gpu]) -> str | None:
@@ -153,20 +164,13 @@ def _by_uuid(card: str, gpus: t.Iterable[Gpu]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _check_devices(member: Member, part: Part, place: str, findings: Findings) -> None:
+def _devices(part: Part, place: str) -> t.Iterator[str]:
     """Devices of cards beside those that the plan gives."""
-    where = place.rpartition(".")[0] + ".devices"
     for device in part.devices:
         path = str(device.get("source") if isinstance(device, t.Mapping) else device).partition(":")[0]
         match = _DEVICE.fullmatch(path)
         if match and all(gpu.isdigit() for gpu in part.gpus) and match[1] not in part.gpus:
-            findings.error(
-                "gpus-not-its-own",
-                f"{where}: {path} is a card, and {member.id} has GPU {', '.join(part.gpus)} of {part.host}.",
-                OWN,
-                [member.role],
-                part.host,
-            )
+            yield f"{place}: {path}"
 
 
 def _check_chosen(placed: Placed, member: Member, found: t.Sequence[Stated], host: Host, findings: Findings) -> None:

@@ -211,7 +211,7 @@ def _check_host(placed: Placed, host: Host, findings: Findings) -> None:
         names = list(dict.fromkeys(m.id for m, _claim in holders))
         roles = sorted({m.role for m, _claim in holders})
         if len(names) > 1 and _shared(placed.group, claim):
-            _say_twice(claim, f"{' and '.join(names)} are both on {host.name}", roles, findings, host.name)
+            _say_twice(claim, f"{', '.join(names[:-1])} and {names[-1]} are on {host.name}", roles, findings, host.name)
         elif what in theirs:
             _say_twice(claim, f"{theirs[what]} has it on {host.name}", roles, findings, host.name)
         elif host.port_low <= claim.port <= host.port_high:
@@ -224,8 +224,9 @@ def _check_host(placed: Placed, host: Host, findings: Findings) -> None:
 def _claims(placed: Placed, member: Member, host: Host) -> t.Iterator[Claim]:
     """Those of a member that are written as they are, and are not what the plan gave it."""
     part, role = member.at(host.name), placed.template.roles[member.role]
-    sizes = role.sizes
-    for claim in claims_of(placed.group.roles[member.role], role.argv, role.env, sizes.data):
+    # A router inherits the engines' variables, and reads none of them.
+    env = role.env if member.role in placed.engines else {}
+    for claim in claims_of(placed.group.roles[member.role], role.argv, env, role.sizes.data):
         own = part is not None and claim.of.name == "--port" and claim.port == part.port
         if not own:
             yield claim

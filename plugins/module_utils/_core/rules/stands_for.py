@@ -158,7 +158,7 @@ class Placed:
 def stated(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str]) -> list[Stated]:
     """What of a role's command line, and of the variables that its user writes, stands for something, as a template has it or a member."""
     found = [
-        Stated(name, VARIABLES[name], str(env[name]).strip(), f"{env_place(role)}.{name}", role.name)
+        Stated(name, VARIABLES[name], str(env[name]).strip(), f"{place_of(role, 'env', 'extra_env')}.{name}", role.name)
         for name in role.env
         if name in VARIABLES and name in env
     ]
@@ -170,9 +170,9 @@ def stated(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str]) -> list[
     return found
 
 
-def env_place(role: Role) -> str:
-    """Where its variables are written: at the role, or at the engine that it inherits them from."""
-    return f"roles.{role.name}.env" if role.own & {"env", "extra_env"} else "engine.env"
+def place_of(role: Role, *keys: str) -> str:
+    """Where the first of these keys is written: at the role, or at the engine that it inherits them from."""
+    return f"roles.{role.name}.{keys[0]}" if role.own & {*keys} else f"engine.{keys[0]}"
 
 
 def told(one: Stated) -> str:
