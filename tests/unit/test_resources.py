@@ -561,3 +561,39 @@ def test_without_a_network_nothing_is_told(networks):
         "kv_interface": kv("x0", "10.9.0.1"),
     }
     assert fleet(h1=alone, h2={}).plan(spec(engine=engine(), **ON_TWO)).codes == []
+
+
+def test_devices_of_a_cache_are_those_of_the_hosts():
+    def raw(devices):
+        cache = {
+            "provider": "mooncake",
+            "service": "10.0.0.9:50051",
+            "roles": ["prefill"],
+            "options": {"device_name": devices},
+        }
+        return spec(mode="vllm-mooncake", engine=engine(), kv_cache=cache, **ON_ONE)
+
+    assert "not-of-host" not in fleet(h1={}).plan(raw("mlx5_0")).errors
+    told = only(fleet(h1={}).plan(raw("mlx5_0,mlx5_9")).findings, "not-of-host")
+    assert "kv_cache.options.device_name" in told.message
+    assert "mlx5_9" in told.message
+
+
+# -- what the collection mounts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mount", "found"),
+    [
+        ("/srv/env:/run/inferops-pd/env", ["owned-mount"]),
+        ("/srv:/run/inferops-pd", ["owned-mount"]),
+        ({"source": "/srv", "target": "/run/inferops-pd/guard/"}, ["owned-mount"]),
+        ("/srv:/run/inferops-pd-mine", []),
+        ("/srv:/run", []),
+    ],
+)
+def test_what_the_collection_brings_is_not_mounted_over(mount, found):
+    findings = validated(docker(mounts=[mount]))
+    assert codes(findings.errors) == found
+    if found:
+        assert only(findings, "owned-mount").message.startswith("engine.mounts: /run/inferops-pd")

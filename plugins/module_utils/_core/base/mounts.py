@@ -28,6 +28,10 @@ class Mounts:
             at = at.rpartition("/")[0] or ("/" if at.startswith("/") else "")
         return at
 
+    def within(self, folder: str) -> list[str]:
+        """The targets that are a folder, or lie in it."""
+        return [target for target in self._sources if f"{target}/".startswith(f"{normal(folder)}/")]
+
     def on_host(self, path: str) -> str | None:
         """Where a path inside is on the host: as it stands where it is in no mount, and None in a volume, or where the source is known only
         once a member is placed (a placeholder)."""

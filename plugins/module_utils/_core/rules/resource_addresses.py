@@ -57,7 +57,13 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
 
 
 def _stated(group: Group, template: GroupTemplate, role: str) -> list[Stated]:
-    return stated(group.roles[role], template.roles[role].argv, template.roles[role].env)
+    rendered = template.roles[role]
+    found = stated(group.roles[role], rendered.argv, rendered.env)
+    use = rendered.cache
+    for name, option in use.provider.options.items() if use else ():
+        if use and option.devices and use.options.get(name):
+            found.append(Stated(name, "RDMA", str(use.options[name]), f"{use.place}.options.{name}", role))
+    return found
 
 
 # -- as placed -------------------------------------------------------------------------------------------------------------------------

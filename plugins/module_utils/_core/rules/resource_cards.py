@@ -15,18 +15,10 @@ from ..spec.known import Known
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
 from ..work.member import Member, Part
-from .stands_for import VARIABLES, Gathered, Placed, Stated, place_of, stated, told
+from .stands_for import VARIABLES, Gathered, Placed, Stated, cards_of, place_of, stated, told
 
 OWN = "Remove it: the plan gives each member its cards and shows it no others. With gpus: 0 they are yours to choose."
-# Words for no card at all.
-_NONE = ("", "-1", "void", "none", "NoDevFiles")
 _DEVICE = re.compile(r"/dev/(?:nvidia|davinci)(\d+)")
-
-
-def cards_of(text: str) -> list[str]:
-    """The cards in a list of them; empty for a word that means none."""
-    found = [word.strip() for word in text.split(",")]
-    return [] if text.strip() in _NONE else [word for word in found if word and word != "-1"]
 
 
 # -- before anything is placed ---------------------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def _check_host(placed: Placed, host: Host, findings: Findings) -> None:
             why = f"it lies in {host.port_low}-{host.port_high}, from which the plan gives members of {host.name} their ports"
             _say_twice(claim, why, roles, findings, host.name)
         else:
-            _check_listener(claim, member, host, findings)
+            _check_listener(placed, claim, member, host, findings)
 
 
 def _claims(placed: Placed, member: Member, host: Host) -> t.Iterator[Claim]:
@@ -241,18 +241,14 @@ def _theirs(placed: Placed, host: Host) -> dict[str, str]:
     return found
 
 
-def _check_listener(claim: Claim, member: Member, host: Host, findings: Findings) -> None:
-    """What listens there and is no member of the group: those are stopped before, or are who it is."""
+def _check_listener(placed: Placed, claim: Claim, member: Member, host: Host, findings: Findings) -> None:
+    """What listens there and is not of the group: its own members are who it is, or are stopped before."""
     use = host.used.get(claim.port)
-    if use is None or (
-        use.member and any(m.id == use.member and m.group == member.id.rsplit("-", 2)[0] for m in host.members)
-    ):
+    group = [m.id for m in host.members if m.group == placed.group.name]
+    if use is None or use.member in group or (use.member is None and group):
         return
-    who = (
-        f"member {use.member}"
-        if use.member
-        else f"{use.command or 'an unknown process'}" + (f" (pid {use.pid})" if use.pid else "")
-    )
+    pid = f" (pid {use.pid})" if use.pid else ""
+    who = f"member {use.member}" if use.member else f"{use.command or 'an unknown process'}{pid}"
     findings.error(
         "port-taken",
         f"{claim.told}: on {host.name} it is taken by {who}.",

@@ -7,17 +7,34 @@ write. Before anything is placed that is told which no placement can make right,
 from __future__ import annotations
 
 from ..base.finding import Findings
+from ..base.mounts import Mounts
+from ..runtimes.table import traits_of
 from ..spec.known import Known
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
 from . import resource_addresses, resource_cards, resource_ports
-from .stands_for import Placed
+from .stands_for import Placed, place_of
 
 
 def check(group: Group, template: GroupTemplate, known: Known, findings: Findings) -> None:
     resource_cards.check(group, template, known, findings)
     resource_ports.check(group, template, known, findings)
     resource_addresses.check(group, template, known, findings)
+    _check_mounts(group, template, findings)
+
+
+def _check_mounts(group: Group, template: GroupTemplate, findings: Findings) -> None:
+    """The folder in which a container finds what the collection brings: its start script, its secrets and its files."""
+    traits = traits_of(group.runtime)
+    for name, role in template.roles.items() if traits.containers else ():
+        for target in Mounts(role.mounts).within(traits.files):
+            findings.error(
+                "owned-mount",
+                f"{place_of(group.roles[name], 'mounts')}: {target} is not yours to mount: {traits.files} holds what the collection"
+                " starts members with.",
+                "Mount it elsewhere.",
+                [name],
+            )
 
 
 def check_members(placed: Placed, findings: Findings) -> None:

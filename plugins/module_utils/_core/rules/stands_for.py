@@ -115,6 +115,9 @@ CONNECTOR_PORTS: t.Mapping[str, tuple[str, ...]] = {
 }
 
 
+_NO_CARD = ("", "-1", "void", "none", "NoDevFiles")
+
+
 @dataclass(frozen=True)
 class Stated:
     """A user's text that stands for something. `name` is the variable, or the flag with its dashes; `place` is where it is written."""
@@ -173,6 +176,17 @@ def stated(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str]) -> list[
 def place_of(role: Role, *keys: str) -> str:
     """Where the first of these keys is written: at the role, or at the engine that it inherits them from."""
     return f"roles.{role.name}.{keys[0]}" if role.own & {*keys} else f"engine.{keys[0]}"
+
+
+def names_of(*kinds: Kind) -> tuple[str, ...]:
+    """The variables of these kinds."""
+    return tuple(name for name, kind in VARIABLES.items() if kind in kinds)
+
+
+def cards_of(text: str) -> list[str]:
+    """The cards in a list of them; empty for a word that means none."""
+    found = [word.strip() for word in text.split(",")]
+    return [] if text.strip() in _NO_CARD else [word for word in found if word and word != "-1"]
 
 
 def told(one: Stated) -> str:
