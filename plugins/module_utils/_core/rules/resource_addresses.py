@@ -194,7 +194,9 @@ def _check_shared(placed: Placed, findings: Findings) -> None:
             if its and not (what == "kv_address" and host.kv_names == ("lo",)):
                 by_address.setdefault(its, []).append(host)
         for its, hosts in by_address.items():
-            if len(hosts) > 1 and not all(host.machine.same(hosts[0].machine) for host in hosts[1:]):
+            machines = [host.machine for host in hosts if host.machine.known]
+            # Names of one machine share its addresses, and of an unknown one nobody can tell.
+            if any(not machines[0].same(other) for other in machines[1:]):
                 findings.error(
                     "address-shared",
                     f"{' and '.join(host.name for host in hosts)} have one {'KV ' if what == 'kv_address' else ''}address, {its}:"
