@@ -273,6 +273,10 @@ LITERALS = [
         },
         "port 6001",
     ),
+    (
+        {"args": ['--kv-events-config={"publisher":"zmq","endpoint":"","replay_endpoint":"tcp://10.0.0.1:6002"}']},
+        "port 6002",
+    ),
     ({"args": ['--kv-events-config={"publisher":"zmq","endpoint":"ipc:///tmp/events"}']}, "ipc:///tmp/events"),
 ]
 
@@ -302,6 +306,7 @@ def test_two_members_of_a_host_cannot_have_one_port(written, says):
         {"args": ['--kv-events-config={"publisher":"zmq","endpoint":"tcp://10.0.0.9:6000"}']},
         {"args": ['--kv-events-config={"publisher":"zmq","endpoint":"tcp://*:${port}"}']},
         {"args": ["--kv-events-config=nonsense"]},
+        {"args": ['--kv-events-config={"publisher":"zmq","endpoint":"tcp://0.0.0.0:6000"}']},
         {"env": {"PROMETHEUS_MULTIPROC_DIR": "/tmp/${member.id}"}},
         {"args": ['--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both","kv_port":14579}']},
     ],
@@ -465,6 +470,7 @@ DEVICES = [
     ("UCX_NET_DEVICES", "mlx5_*:1", True),
     ("UCX_NET_DEVICES", "mlx5_9:1", False),
     ("MOONCAKE_DEVICE", "mlx5_0,mlx5_9", False),
+    ("MOONCAKE_DEVICE", "auto-discovery", True),
 ]
 
 
@@ -546,6 +552,18 @@ def test_a_fabric_that_routes_between_networks_is_fine():
 def test_interfaces_of_other_names_in_one_network_are_fine():
     other = {"interfaces": [nic("ens3", "10.1.0.1")], "kv_interface": kv("ens3", "10.1.0.1")}
     assert fleet(h1=other, h2={}).plan(spec(engine=engine(), **ON_TWO)).codes == []
+
+
+def test_a_prefix_that_one_host_writes_wider_is_one_network():
+    wide = {"interfaces": [nic("ens3", "10.1.0.1", prefix=16)], "kv_interface": kv("ens3", "10.1.0.1")}
+    assert fleet(h1=wide, h2={}, h3={}).plan(spec(engine=engine(), **ON_TWO)).codes == []
+
+
+def test_addresses_of_two_families_are_told():
+    six = {"interfaces": [nic("eth1", "fd00::1", prefix=64)], "kv_interface": kv("eth1", "fd00::1")}
+    named = {"interfaces": [nic("eth2", "10.1.0.2")], "kv_interface": kv("eth2", "10.1.0.2")}
+    told = only(fleet(h1=six, h2=named).plan(spec(engine=engine(), **ON_TWO)).findings, "kv-networks")
+    assert "10.1.0.0/24 on h2 (eth2); fd00::/64 on h1 (eth1)" in told.message
 
 
 def test_a_router_is_in_whatever_network():

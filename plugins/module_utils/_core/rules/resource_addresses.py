@@ -24,6 +24,9 @@ _DEVICES = ("interfaces", "interfaces, any", "RDMA", "RDMA, any", "net devices")
 _INSTEAD = (
     "Remove it, if the recipe sets it; else write ${member.address} or ${member.kv_address}, which are each host's own."
 )
+_SEP = ","
+# Words by which it finds them itself.
+_ANY = ("", "all", "auto", "auto-discovery")
 _Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
@@ -71,15 +74,20 @@ def _stated(group: Group, template: GroupTemplate, role: str) -> list[Stated]:
 
 def check_members(placed: Placed, findings: Findings) -> None:
     """What a member is told and its host has not; addresses that two hosts say are theirs; KV addresses in two networks."""
-    for host in placed.hosts.values():
-        here = {m.role for m in placed.coming() if m.role in placed.engines and m.at(host.name)}
-        for role in sorted(here):
-            for one in _stated(placed.group, placed.template, role):
+    of_role = {role: _stated(placed.group, placed.template, role) for role in placed.engines}
+    hosts: dict[str, list[str]] = {role: [] for role in sorted(of_role)}
+    for member in placed.coming():
+        for name in member.hosts if member.role in hosts else ():
+            if name in placed.hosts and name not in hosts[member.role][-1:]:
+                hosts[member.role].append(name)
+    for role, names in hosts.items():
+        for host in (placed.hosts[name] for name in dict.fromkeys(names)):
+            for one in of_role[role]:
                 if one.kind in _ADDRESSES:
                     _check_address(one, host, findings)
                 elif one.kind in _DEVICES and one.literal:
                     _check_device(one, host, findings)
-    _check_one_host_each(placed, findings)
+        _check_one_host_each(of_role[role], set(names), findings)
     _check_shared(placed, findings)
     _check_networks(placed, findings)
 
@@ -97,23 +105,18 @@ def _check_address(one: Stated, host: Host, findings: Findings) -> None:
         )
 
 
-def _check_one_host_each(placed: Placed, findings: Findings) -> None:
-    """One address of members on several hosts, where no host tells which it has."""
-    on: dict[tuple[str, str], set[str]] = {}
-    every: dict[tuple[str, str], Stated] = {}
-    for member in placed.coming():
-        for one in _stated(placed.group, placed.template, member.role) if member.role in placed.engines else ():
-            if one.kind in _ADDRESSES and address_in(one):
-                every[one.name, one.text] = one
-                on.setdefault((one.name, one.text), set()).update(member.hosts)
-    for key, hosts in on.items():
-        wrong = {f.host for f in findings.errors if f.code == "not-of-host" and told(every[key]) in f.message}
-        if len(hosts) > 1 and len(hosts - wrong) > 1:
+def _check_one_host_each(stated_: t.Iterable[Stated], hosts: set[str], findings: Findings) -> None:
+    """One address of a role's members on several hosts, where the hosts do not tell which addresses they have."""
+    for one in stated_:
+        if one.kind not in _ADDRESSES or not address_in(one):
+            continue
+        wrong = {f.host for f in findings.errors if f.code == "not-of-host" and told(one) in f.message}
+        if len(hosts - wrong) > 1:
             findings.error(
                 "not-of-host",
-                f"{told(every[key])}: members on {' and '.join(sorted(hosts))} would have it, and one address is one host's alone.",
+                f"{told(one)}: members on {' and '.join(sorted(hosts))} would have it, and one address is one host's alone.",
                 _INSTEAD,
-                [every[key].role],
+                [one.role],
             )
 
 
@@ -162,7 +165,7 @@ def _check_device(one: Stated, host: Host, findings: Findings) -> None:
 def _wanted(one: Stated) -> list[str]:
     """The names in a text, as patterns; none where it excludes (^), means all, or is a file."""
     text = one.text
-    if text.startswith(("^", "/")) or text.endswith(".json") or text.lower() in ("", "all"):
+    if text.startswith(("^", "/")) or text.endswith(".json") or text.lower() in _ANY:
         return []
     by_gpu = read_json_object(text) if one.kind == "RDMA" else None
     words = [w for value in by_gpu.values() for w in str(value).split(",")] if by_gpu else text.split(",")
@@ -211,37 +214,48 @@ def _check_networks(placed: Placed, findings: Findings) -> None:
     if not placed.come or placed.mode.interface_plane == "none":
         return
     used = dict.fromkeys(n for m in placed.members if m.role in placed.engines for n in m.hosts if n in placed.hosts)
-    groups: list[tuple[_Network, list[Host]]] = []
-    for host in (placed.hosts[name] for name in used):
-        network = _network_of(host)
-        if network is None:
-            continue
-        same = next((hosts for other, hosts in groups if _overlap(network, other)), None)
-        if same is None:
-            groups.append((network, [host]))
-        else:
-            same.append(host)
-    names = {host.kv_names for _network, hosts in groups for host in hosts}
-    nearer = [line for network, hosts in groups for host in hosts for line in _nearer(host, network, groups)]
+    groups = _by_network(placed.hosts[name] for name in used)
+    names = {host.kv_names for hosts in groups.values() for host in hosts}
+    nearer = [line for network, hosts in groups.items() for host in hosts for line in _nearer(host, network, groups)]
     if len(groups) < 2 or (len(names) == 1 and not nearer):
         return
-    listed = "; ".join(
-        f"{network} on {', '.join(f'{h.name} ({chr(44).join(h.kv_names)})' for h in hosts)}"
-        for network, hosts in groups
-    )
+    listed = [
+        f"{net} on {_listed(f'{h.name} ({_SEP.join(h.kv_names)})' for h in hosts)}" for net, hosts in groups.items()
+    ]
     findings.warning(
         "kv-networks",
-        f"the KV addresses are in {len(groups)} networks: {listed}." + (f" {'; '.join(nearer[:4])}." if nearer else ""),
+        f"the KV addresses are in {len(groups)} networks: {'; '.join(listed[:8])}."
+        + (f" {'; '.join(nearer[:4])}." if nearer else ""),
         "Set pd_kv_interface of the hosts to interfaces of one network; where all are routed, and as fast, nothing is to be done.",
     )
 
 
-def _nearer(host: Host, mine: _Network, groups: t.Sequence[tuple[_Network, list[Host]]]) -> t.Iterator[str]:
+def _by_network(hosts: t.Iterable[Host]) -> dict[_Network, list[Host]]:
+    """The hosts by the network of their KV address, those left out of which it is not known. One that holds another is one with it: two
+    hosts may write the prefix differently."""
+    found: dict[_Network, list[Host]] = {}
+    for host in hosts:
+        network = _network_of(host)
+        if network is not None:
+            found.setdefault(network, []).append(host)
+    groups: dict[_Network, list[Host]] = {}
+    for network in sorted(found, key=lambda n: (n.version, n.prefixlen, int(n.network_address))):
+        wider = next((n for n in _wider(network) if n in groups), network)
+        groups.setdefault(wider, []).extend(found[network])
+    return groups
+
+
+def _wider(network: _Network) -> t.Iterator[_Network]:
+    """The networks that hold this one, itself first."""
+    return (network.supernet(new_prefix=prefix) for prefix in range(network.prefixlen, 0, -1))
+
+
+def _nearer(host: Host, mine: _Network, groups: t.Mapping[_Network, t.Sequence[Host]]) -> t.Iterator[str]:
     """The interfaces by which a host is in the network of others' KV addresses."""
-    for network, others in groups:
-        for one in host.interfaces if network is not mine else ():
-            if one.name not in host.kv_names and any(_overlap(n, network) for n in _networks(one.networks)):
-                yield f"{host.name} is in the network of {', '.join(o.name for o in others)} by {one.name}"
+    for one in host.interfaces:
+        its = {wider for n in _networks(one.networks) for wider in _wider(n) if wider in groups and wider != mine}
+        for network in its if one.name not in host.kv_names else ():
+            yield f"{host.name} is in the network of {_listed(other.name for other in groups[network])} by {one.name}"
 
 
 def _network_of(host: Host) -> _Network | None:
@@ -260,7 +274,3 @@ def _networks(texts: t.Iterable[str]) -> t.Iterator[_Network]:
             yield ipaddress.ip_network(text, strict=False)
         except ValueError:
             continue
-
-
-def _overlap(one: _Network, other: _Network) -> bool:
-    return one.version == other.version and one.overlaps(other)

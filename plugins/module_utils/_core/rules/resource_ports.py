@@ -24,8 +24,9 @@ from .stands_for import CONNECTOR_PORTS, Placed, Stated, stated, told
 
 # Where vLLM and SGLang publish KV events when the configuration names no endpoint.
 EVENTS = "tcp://*:5557"
-_TCP = re.compile(r"tcp://(?:\*|\[?::\]?|0\.0\.0\.0):(\d{1,5})")
-_KINDS = ("port", "HOST:PORT", "endpoints", "connector", "folder")
+# What is bound of these: a publisher's own endpoint with any address, and a replay's whatever its address.
+_BOUND = re.compile(r"tcp://(?:\*|\[?::\]?):(\d{1,5})")
+_TCP = re.compile(r"tcp://[^/]*:(\d{1,5})")
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,13 @@ def _endpoints(one: Stated, ranks: int) -> t.Iterator[Claim]:
     on = config.get("enable_kv_cache_events") is True
     if config.get("publisher", "zmq" if on else None) != "zmq":
         return
-    for endpoint in filter(None, (config.get("endpoint", EVENTS), config.get("replay_endpoint"))):
-        match = _TCP.fullmatch(str(endpoint))
+    for key, pattern, default in (("endpoint", _BOUND, EVENTS), ("replay_endpoint", _TCP, "")):
+        endpoint = str(config.get(key, default) or "")
+        match = pattern.fullmatch(endpoint)
         if match:
             yield from _ports(one, int(match[1]), ranks)
-        elif str(endpoint).startswith("ipc://") and "${" not in str(endpoint):
-            yield Claim(one, path=str(endpoint))
+        elif endpoint.startswith("ipc://") and "${" not in endpoint:
+            yield Claim(one, path=endpoint)
 
 
 def _of_connector(one: Stated) -> t.Iterator[Claim]:
@@ -190,17 +192,30 @@ def _same(value: str, wanted: str) -> bool:
 
 def check_members(placed: Placed, findings: Findings) -> None:
     """Who would take what another has on its host, or what the plan gives there."""
-    for host in placed.hosts.values():
-        _check_host(placed, host, findings)
+    claims = {role: list(_claims(placed, role)) for role in placed.template.roles}
+    here: dict[str, list[Member]] = {}
+    for member in placed.members if any(claims.values()) else ():
+        for name in member.hosts if member.revision == placed.template.revision else ():
+            here.setdefault(name, []).append(member)
+    for name, members in here.items():
+        host = placed.hosts.get(name)
+        if host and any(m.id in placed.come and claims[m.role] for m in members):
+            _check_host(placed, host, [(m, claim) for m in members for claim in claims[m.role]], findings)
 
 
-def _check_host(placed: Placed, host: Host, findings: Findings) -> None:
+def _claims(placed: Placed, role: str) -> t.Iterator[Claim]:
+    """What every member of a role takes, as it is written. A router inherits the engines' variables, and reads none of them."""
+    template = placed.template.roles[role]
+    env = template.env if role in placed.engines else {}
+    return claims_of(placed.group.roles[role], template.argv, env, template.sizes.data)
+
+
+def _check_host(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Claim]], findings: Findings) -> None:
     literal: dict[str, list[tuple[Member, Claim]]] = {}
-    here = [m for m in placed.members if m.at(host.name) and m.revision == placed.template.revision]
-    if not any(m.id in placed.come for m in here):
-        return
-    for member in here:
-        for claim in _claims(placed, member, host):
+    for member, claim in claims:
+        part = member.at(host.name)
+        # A port that it is told to serve at, and that the plan gave it.
+        if part is None or claim.of.name != "--port" or claim.port != part.port:
             literal.setdefault(claim.what, []).append((member, claim))
     theirs = _theirs(placed, host)
     for what, holders in literal.items():
@@ -211,7 +226,8 @@ def _check_host(placed: Placed, host: Host, findings: Findings) -> None:
         names = list(dict.fromkeys(m.id for m, _claim in holders))
         roles = sorted({m.role for m, _claim in holders})
         if len(names) > 1 and _shared(placed.group, claim):
-            _say_twice(claim, f"{', '.join(names[:-1])} and {names[-1]} are on {host.name}", roles, findings, host.name)
+            why = f"{', '.join(names[:-1])} and {names[-1]} are on {host.name}"
+            _say_twice(claim, why, roles, findings, host.name)
         elif what in theirs:
             _say_twice(claim, f"{theirs[what]} has it on {host.name}", roles, findings, host.name)
         elif host.port_low <= claim.port <= host.port_high:
@@ -219,17 +235,6 @@ def _check_host(placed: Placed, host: Host, findings: Findings) -> None:
             _say_twice(claim, why, roles, findings, host.name)
         else:
             _check_listener(placed, claim, member, host, findings)
-
-
-def _claims(placed: Placed, member: Member, host: Host) -> t.Iterator[Claim]:
-    """Those of a member that are written as they are, and are not what the plan gave it."""
-    part, role = member.at(host.name), placed.template.roles[member.role]
-    # A router inherits the engines' variables, and reads none of them.
-    env = role.env if member.role in placed.engines else {}
-    for claim in claims_of(placed.group.roles[member.role], role.argv, env, role.sizes.data):
-        own = part is not None and claim.of.name == "--port" and claim.port == part.port
-        if not own:
-            yield claim
 
 
 def _theirs(placed: Placed, host: Host) -> dict[str, str]:
