@@ -615,3 +615,27 @@ def test_what_the_collection_brings_is_not_mounted_over(mount, found):
     assert codes(findings.errors) == found
     if found:
         assert only(findings, "owned-mount").message.startswith("engine.mounts: /run/inferops-pd")
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("other", ["served-name-differs"]), ("demo", []), ("other demo", []), ("${served_model_name}", [])],
+)
+def test_a_command_of_ones_own_serves_the_groups_name(name, found):
+    command = ["/opt/vllm", "serve", "/models/m", f"--served-model-name={name}"]
+    if " " in name:
+        command[-1:] = ["--served-model-name", *name.split()]
+    raw = spec(
+        mode="custom", engine={"executable": ..., "command": command, "args": []}, router={"command": ["/opt/router"]}
+    )
+    findings = validated(raw, "h1")
+    assert codes(findings) == found
+    if found:
+        told = only(findings, "served-name-differs")
+        assert told.severity == "warning"
+        assert "'demo'" in told.message
+        assert "served_model_name: other" in told.hint
+        assert told.roles == ("prefill", "decode")

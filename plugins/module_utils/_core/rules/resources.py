@@ -6,6 +6,7 @@ write. Before anything is placed that is told which no placement can make right,
 
 from __future__ import annotations
 
+from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..base.mounts import Mounts
 from ..runtimes.table import traits_of
@@ -21,6 +22,21 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
     resource_ports.check(group, template, known, findings)
     resource_addresses.check(group, template, known, findings)
     _check_mounts(group, template, findings)
+    _check_served_name(group, template, findings)
+
+
+def _check_served_name(group: Group, template: GroupTemplate, findings: Findings) -> None:
+    """The name by which the proof and clients ask, where the user's own command says it: a recipe's is the group's, and owned."""
+    for name, engine in template.engines.items():
+        option = Arguments(template.roles[name].argv).last(engine.names("served_model_name"))
+        written = option.value if option else None
+        if option and written and "${" not in written and group.served_model_name not in written.split():
+            findings.warning(
+                "served-name-differs",
+                f"{group.roles[name].args_place}: {option.text}: clients, and the proof of the group, ask for {group.served_model_name!r}.",
+                f"Write served_model_name: {written.split()[0]} at the group, or {option.flag}=${{served_model_name}}.",
+                [name],
+            )
 
 
 def _check_mounts(group: Group, template: GroupTemplate, findings: Findings) -> None:
