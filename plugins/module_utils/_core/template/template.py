@@ -82,7 +82,7 @@ def render(
         _check_dashes(group.roles[name], engines[name], findings)
     read = {name: engines[name].arguments(argvs[name]) for name in ENGINE_ROLES}
     sizes = {name: engines[name].sizes(read[name], group.roles[name].gpus) for name in ENGINE_ROLES}
-    choices = choose(mode, group.model, engines["prefill"], read["prefill"], known)
+    choices = choose(mode, group, engines["prefill"], read["prefill"], known)
     values = {name: _role_values(group, mode, name, sizes, choices) for name in ROLES}
     gpus = {name: _gpus(group.roles[name], sizes[name]) for name in ENGINE_ROLES}
     uses, connectors = uses_of(group, mode, read, values, gpus, known, findings)
