@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import replace
 
@@ -206,7 +207,8 @@ class ActionModule(PdAction):
             "spare": list(step.spare),
         }
         keys = first_keys(keys_of(self, raw)) if registered else {}
-        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None, "keys": keys}
+        order = {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+        return {**order, "keys": json.dumps(keys)}
 
     def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""

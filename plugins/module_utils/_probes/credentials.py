@@ -13,6 +13,7 @@ import shlex
 import socket
 import time
 import typing as t
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from .._core.work import key
@@ -20,6 +21,7 @@ from . import http, ports, processes, small_file
 
 # A command line of Linux is not longer.
 _SCRIPT_LIMIT = 4 * http.MIB
+HIDDEN = "********"
 # A shell, an API server, its workers: far less than this.
 _GENERATIONS = 8
 
@@ -35,7 +37,7 @@ def request(
     """The same as http.request. One that is refused for want of a key is asked again with each of `keys`, or, without any, with those that
     the process itself has which listens there, all within `timeout`. A refusal has changed nothing: any method may be asked again."""
     end = time.monotonic() + timeout
-    answer = http.request(method, url, body, timeout, http.bearer(keys[0]) if keys else None, limit)
+    answer = _shown(http.request(method, url, body, timeout, http.bearer(keys[0]) if keys else None, limit), keys[:1])
     if answer.status not in key.WANTS_KEY:
         return answer
     for one in keys[1:] or (() if keys else of_listener(url)):
@@ -43,10 +45,18 @@ def request(
         if left <= 0:
             break
         with contextlib.suppress(http.Unanswered):
-            again = http.request(method, url, body, left, http.bearer(one), limit)
+            again = _shown(http.request(method, url, body, left, http.bearer(one), limit), [one])
             if again.status not in key.WANTS_KEY:
                 return again
     return answer
+
+
+def _shown(answer: http.Answer, keys: t.Sequence[str]) -> http.Answer:
+    """The same; a refusal that repeats the key that it was shown does so no more."""
+    body = answer.body
+    for one in keys if not answer.ok else ():
+        body = body.replace(one.encode(), HIDDEN.encode())
+    return answer if body == answer.body else replace(answer, body=body)
 
 
 def of_listener(url: str, root: str = "/proc") -> tuple[str, ...]:
