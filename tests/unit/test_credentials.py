@@ -90,6 +90,7 @@ def test_the_key_of_whoever_listens_is_read_of_its_process(tmp_path, monkeypatch
     monkeypatch.setattr(credentials.ports, "listening", lambda only, _root: [listener] if 8000 in only else [])
     root = str(tmp_path)
     assert credentials.of_listener("http://127.0.0.1:8000/x", root) == ("k",)
+    assert credentials.of_listener("http://localhost:8000/x", root) == ("k",)
     assert credentials.of_listener("http://127.0.0.2:8000/x", root) == ()
     assert credentials.of_listener("http://192.0.2.7:8000/x", root) == (), "another host's"
     assert credentials.of_listener("http://127.0.0.1:8001", root) == ()

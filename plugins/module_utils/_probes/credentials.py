@@ -8,6 +8,7 @@ So no option is needed, a secret that has been changed since the start is no fau
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import shlex
 import socket
@@ -65,7 +66,8 @@ def of_listener(url: str, root: str = "/proc") -> tuple[str, ...]:
         parts = urlsplit(url)
         if parts.port and _is_here(parts.hostname or ""):
             found = [one for one in ports.listening({parts.port}, root) if one.pid]
-            mine = [one for one in found if one.address in (parts.hostname, "0.0.0.0", "::")]
+            wanted = _address(parts.hostname or "")
+            mine = [one for one in found if wanted is None or one.address in (wanted, "0.0.0.0", "::")]
             return next(filter(None, (of_process(one.pid, root) for one in mine if one.pid)), ())
     return ()
 
@@ -81,6 +83,14 @@ def of_process(pid: int, root: str = "/proc") -> tuple[str, ...]:
             return found
         pid = process.parent
     return ()
+
+
+def _address(host: str) -> str | None:
+    """An address as listeners have it; None for a name, which may be any of this host's."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
 
 
 def _is_here(host: str) -> bool:
