@@ -35,4 +35,4 @@ class ActionModule(PdAction):
             module_name="inferops.pd.group_proof", module_args=given, task_vars=self.task_vars
         )
         result.pop("invocation", None)
-        return t.cast("dict[str, t.Any]", result)
+        return {**result, "group": str(given["plan"].get("group"))}

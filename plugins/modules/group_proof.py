@@ -151,6 +151,10 @@ why:
   description: The first thing that is not good, in a sentence; empty when all is.
   returned: always
   type: str
+group:
+  description: The group that was proved.
+  returned: always
+  type: str
 table:
   description: The result as lines for a person.
   returned: always
