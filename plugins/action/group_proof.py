@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ..plugin_utils._action import PdAction
@@ -21,7 +22,7 @@ class ActionModule(PdAction):
         "timeout": {"type": "float", "default": 60},
         "limit": {"type": "float", "default": 600},
         "max_pairs": {"type": "int", "default": 64},
-        "keys": {"type": "dict", "no_log": True},
+        "keys": {"type": "json", "no_log": True},
         "api_key": {"type": "str", "no_log": True},
     }
 
@@ -29,9 +30,9 @@ class ActionModule(PdAction):
         given = {name: to_plain(value) for name, value in self.args.items() if value is not None}
         if "keys" not in given:
             # The engines are on other hosts, whose secrets nobody can read here.
-            given["keys"] = keys_of(self, given["plan"])
+            given["keys"] = json.dumps(keys_of(self, given["plan"]))
         result = self._execute_module(
             module_name="inferops.pd.group_proof", module_args=given, task_vars=self.task_vars
         )
         result.pop("invocation", None)
-        return t.cast("dict[str, t.Any]", result)
+        return {**result, "group": str(given["plan"].get("group"))}

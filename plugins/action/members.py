@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import replace
 
@@ -83,15 +84,18 @@ class ActionModule(PdAction):
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
-            "why": self.args["why"] or self._not_proven(),
+            "why": self.args["why"] or self._waits_for(),
             # What this run takes back the router may name from before.
             "lift": phase in ("endpoint", "forget") and not self.args["undo"] and self._router_is_clean(plan),
         }
 
-    def _not_proven(self) -> str:
-        """Why the proof was not good, where there was one."""
-        found = self.results_of(self.args["proven"]).values() if self.args["proven"] else ()
-        return next((str(r.get("why") or r.get("msg") or "") for r in found if r.get("good") is False), "")
+    def _waits_for(self) -> str:
+        """Why the endpoint is not registered, as the router's phase or the proof has said; empty where neither was bad."""
+        names = [*self.args["routed"], *([self.args["proven"]] if self.args["proven"] else ())]
+        group = str(self.args["plan"]["group"])
+        results = [result for name in names for result in self.results_of(name, group).values()]
+        bad = (r for r in results if r.get("good") is False or r.get("ok") is False or r.get("failed"))
+        return next((str(r.get("why") or r.get("msg")) for r in bad if r.get("why") or r.get("msg")), "")
 
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""
@@ -206,7 +210,8 @@ class ActionModule(PdAction):
             "spare": list(step.spare),
         }
         keys = first_keys(keys_of(self, raw)) if registered else {}
-        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None, "keys": keys}
+        order = {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+        return {**order, "keys": json.dumps(keys)}
 
     def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""

@@ -124,7 +124,7 @@ options:
     description:
       - The key that the members of each role ask for, which a router may need to look at them. For the action plugin, which takes it
         from the group's spec.
-    type: dict
+    type: json
   peers:
     description: What is registered with the router once it answers, as options of M(inferops.pd.router_peers). For the action plugin.
     type: dict
@@ -191,6 +191,7 @@ ok:
   type: bool
 """
 
+import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -225,7 +226,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "waited": {"type": "str"},
         "router": {"type": "list", "elements": "dict", "default": []},
         "peers": {"type": "dict"},
-        "keys": {"type": "dict", "no_log": True},
+        "keys": {"type": "json", "no_log": True},
         "runtime_options": {"type": "dict"},
         "state_dir": {"type": "path"},
     }
@@ -256,7 +257,13 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime") or UNNOTED}
     how["runtime_options"] = given["runtime_options"]
     return bring_into_service(
-        given["router"], given["peers"], how, state, module.check_mode, given["holder"], given["keys"]
+        given["router"],
+        given["peers"],
+        how,
+        state,
+        module.check_mode,
+        given["holder"],
+        json.loads(given["keys"] or "{}"),
     )
 
 

@@ -19,6 +19,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._core.base.plain import Plain, to_plain
+from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan.value import Plan, Roll
 from ..module_utils._core.watch.readiness import decided, progress
 from ..module_utils._core.work.member import Member
@@ -244,7 +245,7 @@ def _patiently(call: t.Callable[[], Result], host: str, say: t.Callable[[str], N
         except AnsibleConnectionFailure as exc:
             if attempt == LOST_CALLS:
                 raise
-            say(f"{host} does not answer ({str(exc)[:TEXT]}), asking again in {LOST_PAUSE:.0f} s")
+            say(f"{host} does not answer ({printable(exc, TEXT)}), asking again in {LOST_PAUSE:.0f} s")
             time.sleep(LOST_PAUSE)
     return {}
 

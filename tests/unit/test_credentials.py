@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.inferops.pd.plugins.module_utils._core.work import key
 from ansible_collections.inferops.pd.plugins.module_utils._engines.registry import engines
 from ansible_collections.inferops.pd.plugins.module_utils._probes import credentials, http, ports
+from ansible_collections.inferops.pd.plugins.module_utils._routers import protocol, sglang_router
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.script import render_run
 from ansible_collections.inferops.pd.plugins.modules.group_proof import keys_of
 
@@ -89,6 +90,7 @@ def test_the_key_of_whoever_listens_is_read_of_its_process(tmp_path, monkeypatch
     monkeypatch.setattr(credentials.ports, "listening", lambda only, _root: [listener] if 8000 in only else [])
     root = str(tmp_path)
     assert credentials.of_listener("http://127.0.0.1:8000/x", root) == ("k",)
+    assert credentials.of_listener("http://localhost:8000/x", root) == ("k",)
     assert credentials.of_listener("http://127.0.0.2:8000/x", root) == ()
     assert credentials.of_listener("http://192.0.2.7:8000/x", root) == (), "another host's"
     assert credentials.of_listener("http://127.0.0.1:8001", root) == ()
@@ -111,7 +113,23 @@ def test_a_title_does_not_hide_the_key(tmp_path):
     assert credentials.of_process(40, str(tmp_path)) == (), "no script of ours"
 
 
-def test_a_proof_tries_what_the_router_was_started_with_after_the_spec_s():
+def test_a_refusal_that_repeats_the_key_does_so_no_more(monkeypatch):
+    said = http.Answer("GET /", 401, b"Incorrect API key provided: hunter2.", 0.0)
+    monkeypatch.setattr(credentials.http, "request", lambda *_a: said)
+    assert (
+        credentials.request("GET", "http://h:1/v1/models", keys=["hunter2"]).excerpt().endswith("provided: ********.")
+    )
+
+
+def test_a_router_that_repeats_a_member_s_key_is_not_repeated(monkeypatch):
+    said = http.Answer("POST /workers", 422, b'bad field in {"api_key": "hunter2"}', 0.0)
+    monkeypatch.setattr(protocol, "request", lambda *_a, **_k: said)
+    with pytest.raises(protocol.RegistryError) as told:
+        sglang_router.DIALECT.add("http://r:1", {"url": "http://a:1", "role": "decode"}, "m", 1.0, "hunter2")
+    assert "hunter2" not in str(told.value)
+
+
+def test_a_proof_tries_what_the_router_was_started_with_before_the_spec_s():
     found = keys_of({"prefill": ["new"], "router": []}, ["old"], None)
-    assert found == {"router": ["old"], "prefill": ["new", "old"], "decode": ["old"]}
+    assert found == {"router": ["old"], "prefill": ["old", "new"], "decode": ["old"]}
     assert keys_of({}, [], "mine")["decode"] == ["mine"]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import pathlib
+import re
 import socket
 import threading
 import time
@@ -21,6 +23,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors impo
 from ansible_collections.inferops.pd.plugins.module_utils._probes import dial, health, http
 
 SHORT = 0.15
+PLUGINS = pathlib.Path(http.__file__).parents[2]
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -198,6 +201,14 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(serve, monkeyp
     dead = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
     monkeypatch.setattr(dial.socket, "getaddrinfo", lambda *_a: [*dead, *here])
     assert http.get(f"http://both.example:{port}").text == "ok"
+
+
+def test_there_is_no_other_client():
+    """But for supervisord's own, over its socket on the same host."""
+    files = PLUGINS.rglob("*.py")
+    clients = re.compile(r"^\s*(?:import|from) (?:http\.client|urllib\.request|requests|httpx|aiohttp|urllib3)\b", re.M)
+    found = sorted(str(file.relative_to(PLUGINS)) for file in files if clients.search(file.read_text(encoding="utf-8")))
+    assert found == ["module_utils/_probes/http.py", "module_utils/_runtimes/supervisor_rpc.py"]
 
 
 # -- what cannot be asked ----------------------------------------------------------------------------------------------------------------

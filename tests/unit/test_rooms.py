@@ -66,6 +66,7 @@ FOLDERS: dict[str, set[str]] = {
 EXCEPTIONS = {
     ("_routers/protocol", "_probes/http"): "a router's registry is asked over HTTP, by the client that probes have",
     ("_routers/protocol", "_probes/credentials"): "with the router's own key, where it asks for one",
+    ("_routers/sglang_router", "_probes/credentials"): "what stands for a key in a message",
 }
 
 

@@ -203,6 +203,15 @@ def test_the_table_reads_like_this():
     ]
 
 
+def test_status_says_why_the_endpoint_waits():
+    group = fleet()
+    for facts in group.facts.values():
+        endpoint = facts["records"]["demo"]["endpoint"]
+        endpoint |= {"registered": False, "why": "p0 -> d0: 500 'Internal\x1b[2J Server Error'"}
+    state = group.status(RAW)
+    assert state["message"] == ("waiting for the endpoint to be registered: p0 -> d0: 500 'Internal Server Error'")
+
+
 # -- marks that come from what runs -----------------------------------------------------------------------------------
 
 

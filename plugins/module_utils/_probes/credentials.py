@@ -8,11 +8,13 @@ So no option is needed, a secret that has been changed since the start is no fau
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import shlex
 import socket
 import time
 import typing as t
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from .._core.work import key
@@ -20,6 +22,7 @@ from . import http, ports, processes, small_file
 
 # A command line of Linux is not longer.
 _SCRIPT_LIMIT = 4 * http.MIB
+HIDDEN = "********"
 # A shell, an API server, its workers: far less than this.
 _GENERATIONS = 8
 
@@ -35,7 +38,7 @@ def request(
     """The same as http.request. One that is refused for want of a key is asked again with each of `keys`, or, without any, with those that
     the process itself has which listens there, all within `timeout`. A refusal has changed nothing: any method may be asked again."""
     end = time.monotonic() + timeout
-    answer = http.request(method, url, body, timeout, http.bearer(keys[0]) if keys else None, limit)
+    answer = _shown(http.request(method, url, body, timeout, http.bearer(keys[0]) if keys else None, limit), keys[:1])
     if answer.status not in key.WANTS_KEY:
         return answer
     for one in keys[1:] or (() if keys else of_listener(url)):
@@ -43,10 +46,18 @@ def request(
         if left <= 0:
             break
         with contextlib.suppress(http.Unanswered):
-            again = http.request(method, url, body, left, http.bearer(one), limit)
+            again = _shown(http.request(method, url, body, left, http.bearer(one), limit), [one])
             if again.status not in key.WANTS_KEY:
                 return again
     return answer
+
+
+def _shown(answer: http.Answer, keys: t.Sequence[str]) -> http.Answer:
+    """The same; a refusal that repeats the key that it was shown does so no more."""
+    body = answer.body
+    for one in keys if not answer.ok else ():
+        body = body.replace(one.encode(), HIDDEN.encode())
+    return answer if body == answer.body else replace(answer, body=body)
 
 
 def of_listener(url: str, root: str = "/proc") -> tuple[str, ...]:
@@ -55,7 +66,8 @@ def of_listener(url: str, root: str = "/proc") -> tuple[str, ...]:
         parts = urlsplit(url)
         if parts.port and _is_here(parts.hostname or ""):
             found = [one for one in ports.listening({parts.port}, root) if one.pid]
-            mine = [one for one in found if one.address in (parts.hostname, "0.0.0.0", "::")]
+            wanted = _address(parts.hostname or "")
+            mine = [one for one in found if wanted is None or one.address in (wanted, "0.0.0.0", "::")]
             return next(filter(None, (of_process(one.pid, root) for one in mine if one.pid)), ())
     return ()
 
@@ -71,6 +83,14 @@ def of_process(pid: int, root: str = "/proc") -> tuple[str, ...]:
             return found
         pid = process.parent
     return ()
+
+
+def _address(host: str) -> str | None:
+    """An address as listeners have it; None for a name, which may be any of this host's."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
 
 
 def _is_here(host: str) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
-from .protocol import Peer, call, read
+from .._probes.credentials import HIDDEN
+from .protocol import Peer, RegistryError, call, read
 
 
 class SglangRouter:
@@ -27,7 +28,12 @@ class SglangRouter:
         if key:
             body["api_key"] = key
         doing = f"Adding {peer.get('member') or peer['url']} ({peer['url']}) to the router"
-        call("POST", f"{url.rstrip('/')}/workers", body, timeout, doing)
+        try:
+            call("POST", f"{url.rstrip('/')}/workers", body, timeout, doing)
+        except RegistryError as exc:
+            if not key or key not in str(exc):
+                raise
+            raise RegistryError(str(exc).replace(key, HIDDEN), exc.unreadable, exc.missing) from None
 
     def remove(self, url: str, peer: Peer, timeout: float) -> None:
         """By the id that the list gives it (a UUID since 0.5.7); a URL there is refused."""

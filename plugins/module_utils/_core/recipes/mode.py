@@ -59,6 +59,8 @@ class RouterKey:
     what they show."""
 
     variable: str | None
+    # Flags with which it shows none at all.
+    never_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,9 @@ def _router(raw: t.Mapping[str, t.Any] | None) -> RouterRecipe | None:
         default_membership=membership["default"],
         image=raw.get("image"),
         known_versions=raw.get("known_versions"),
-        key=RouterKey(raw["engine_key"].get("variable")) if raw.get("engine_key") else None,
+        key=RouterKey(raw["engine_key"].get("variable"), _texts(raw["engine_key"].get("never_with")))
+        if raw.get("engine_key")
+        else None,
     )
 
 

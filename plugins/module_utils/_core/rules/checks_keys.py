@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..base.arguments import Arguments, normal
 from ..base.finding import Findings
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
@@ -106,6 +107,15 @@ def _check_router(
     if recipe is None or recipe.key is None:
         return
     made, variable = template.roles["router"], recipe.key.variable
+    mute = next((flag for flag in recipe.key.never_with if Arguments(made.argv).has(normal(flag))), None)
+    if mute:
+        findings.error(
+            "key-not-shown",
+            f"roles.router.args: with {mute} the router shows engines no key, and these ask for one ({where}): every request ends in 401.",
+            f"Remove {mute}, or the engines' key.",
+            ["router"],
+        )
+        return
     if variable is None:
         # It hands on what a client shows; and where it asks for a key itself, that is what clients show.
         own = key.of_flag(made.argv)
