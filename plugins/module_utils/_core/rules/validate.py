@@ -22,7 +22,7 @@ from ..spec.spec import ENGINE_ROLES, Group
 from ..template import template
 from ..template.kv_cache_use import filled
 from ..template.template import GroupTemplate
-from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_secrets, pairing
+from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_secrets, checks_written, pairing
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     engines = _engines(group, mode, catalogue, findings)
     if engines is None:
         return Verdict(findings, group, None)
+    group = checks_written.check(group, raw, mode, engines, findings)
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     checks_hardware.check(group, mode, known, findings)
@@ -160,7 +161,7 @@ def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> N
             if value is not None and not (re.fullmatch(r"[0-9]{1,6}", value) and int(value) > 0):
                 findings.error(
                     "bad-value",
-                    f"roles.{role.name}.args: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",
+                    f"{role.flag_place(*engine.names(option))}: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",
                     "Write a number.",
                     [role.name],
                 )
