@@ -51,6 +51,25 @@ _OURS = ("pd_facts", "pd_host", "pd_status", "pd_validated")
 _NEAR = 0.84
 
 
+def unknown(names: t.Iterable[str]) -> list[str]:
+    """One sentence for each name of our kind that is no variable of ours. Of what is given to one run by hand every name that
+    begins with pd_ is meant for the collection: one that nothing reads would be a run on other terms than was asked for."""
+    told = []
+    for name in sorted(names):
+        if not name.startswith("pd_") or name in KNOWN or name.startswith(_OPEN):
+            continue
+        near = difflib.get_close_matches(name, KNOWN, 1, 0.6)
+        told.append(
+            f"There is no variable {name}. "
+            + (
+                f"Did you mean {near[0]}?"
+                if near
+                else "docs/playbooks.md lists them; names of your own begin otherwise."
+            )
+        )
+    return told
+
+
 def misspelt(names: t.Iterable[str]) -> list[str]:
     """One sentence for each name that nothing reads and that is nearly one of ours."""
     told = []
