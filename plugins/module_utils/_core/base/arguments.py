@@ -34,6 +34,11 @@ _SWITCH = re.compile(
 )
 
 
+def is_switch(flag: str) -> bool:
+    """Whether a flag, by its name, takes no value."""
+    return _SWITCH.match(normal(flag)) is not None
+
+
 def tokens(entries: t.Iterable[str], where: str | t.Sequence[str]) -> list[str]:
     """The argv that `entries` stand for. `where` is their place, or that of each. Raises PdError naming the entry's place, and the position
     in it, when its quotes do not close: never its text, which may be a secret.
@@ -52,7 +57,7 @@ def tokens(entries: t.Iterable[str], where: str | t.Sequence[str]) -> list[str]:
             argv.append(_without_shell_quotes(text.strip()) or text.strip("\r\n"))
         elif text.strip():
             argv.append(_without_shell_quotes(text.strip()) or text.strip())
-        open_flag = len(words) == 1 and "=" not in words[0] and not _SWITCH.match(normal(words[0]))
+        open_flag = len(words) == 1 and "=" not in words[0] and not is_switch(words[0])
     return argv
 
 

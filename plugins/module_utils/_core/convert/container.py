@@ -189,7 +189,7 @@ def of_service(service: t.Mapping[str, t.Any], line: int = 0) -> Container:
         reading.entrypoint = _words(service.get("entrypoint"))
     for key, value in service.items():
         key = str(key)
-        if key in ("image", "command", "args", "entrypoint"):
+        if key in ("image", "command", "args", "entrypoint", "name"):
             continue
         if key in ("environment", "env"):
             _environment(reading, value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..base.arguments import is_flag
 from . import container
-from .launch import Launch, Note, Variable
+from .launch import Launch, Note, Variable, secret_value
 from .script import Statement, statements
 
 VLLM, SGLANG = "vLLM", "SGLang"
@@ -76,7 +76,12 @@ def of_container(made: container.Container, text: str, line: int = 0, label: str
             devices=made.devices,
             gpus=made.gpus if made.gpus is not None else one.gpus,
             label=label or one.label,
-        ).noted(*made.notes)
+        ).noted(
+            *(
+                replace(note, line=one.line_of(note.what) if note.what.startswith("--") else note.line)
+                for note in made.notes
+            )
+        )
         for one in inner
     ]
 
@@ -110,14 +115,22 @@ def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int) 
     found = _program(words)
     if found is None:
         return []
-    made = Launch(found.program, found.words, found.executable, tuple(own), line=line, text=text)
-    wrapper = [word for word in found.before if not is_flag(word) and "=" not in word and word not in _PLAIN]
-    return [
-        made.noted(Note("", line, wrapper[0], "dropped", "the recipe begins the command line")) if wrapper else made
-    ]
+    kept = tuple(word for word in found.words if not _GIVEN.fullmatch(word))
+    made = Launch(found.program, kept, found.executable, tuple(own), line=line, text=text)
+    if len(kept) < len(found.words):
+        made = made.noted(
+            Note("", line, "$@", "decide", "what the script is given is not known: write what it adds under args")
+        )
+    wrapper = next((word for word in found.before if _WRAPPERS.fullmatch(word)), None)
+    return [made.noted(Note("", line, wrapper, "dropped", "the recipe begins the command line")) if wrapper else made]
 
 
-_PLAIN = ("nohup", "exec", "setsid", "sudo", "env", "time", "command")
+# What a script hands on of its own arguments, or of a list that it does not set.
+_GIVEN = re.compile(r"\$[@*]|\$\{([@*](:\d+)?|[A-Za-z_]\w*\[[@*]\])\}")
+# Programs that start another one, and what they are for is told.
+_WRAPPERS = re.compile(
+    r"(\S*/)?(numactl|taskset|stdbuf|timeout|ionice|nice|chrt|mpirun|mpiexec|srun|torchrun|nsys|ray|perf|strace)"
+)
 
 
 def _program(words: t.Sequence[str]) -> _Found | None:
@@ -142,6 +155,38 @@ def _program(words: t.Sequence[str]) -> _Found | None:
                 behind = behind[1:] if behind[:1] == ("serve",) else behind
                 executable = word if "/" in word and inner == SGLANG else ""
                 return _Found(inner, executable, behind, before)
-            if named or not is_flag(one):
+            if named or not (is_flag(one) or one == "run"):
                 break
     return None
+
+
+# -- what starts nothing of a group ------------------------------------------------------------------------------------------------------
+
+_CONTROL = re.compile(
+    r"\[{1,2}|fi|done|esac|for|while|until|if|elif|case|function|return|exit|set|shift|trap|wait|sleep|echo|printf|local|read|true|false|:|\}|\)|cd|"
+    r"kill|pkill|mkdir|touch|tee|cat|disown|ulimit|\]{1,2}|test|break|continue|unset|shopt|let|eval|pushd|popd|[A-Za-z_]\w*\+?=.*",
+    re.S,
+)
+_SOURCES = ("source", ".")
+
+
+def left_out(text: str) -> list[Note]:
+    """A note for each command of a script that starts neither engine nor router, by its program: once, and without its words."""
+    notes: dict[str, Note] = {}
+    for statement in statements(text):
+        word = statement.words[0]
+        if (
+            _of_statement(statement, text)
+            or _CONTROL.fullmatch(word)
+            or not re.fullmatch(r"[\w./+-]{1,40}", word)
+            or secret_value(word)
+        ):
+            continue
+        if word in _SOURCES:
+            note = Note(
+                "", statement.line, word, "decide", "another file, which is not read: what it sets is not known here"
+            )
+        else:
+            note = Note("", statement.line, word, "dropped", "it starts neither an engine nor a router")
+        notes.setdefault(word, note)
+    return list(notes.values())

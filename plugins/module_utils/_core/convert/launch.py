@@ -17,7 +17,7 @@ from ..base.shell import is_secret
 Outcome = t.Literal["taken", "recipe", "dropped", "decide"]
 # Values that are secrets whatever their name is: tokens by how providers begin them, and passwords in URLs.
 _SECRET_VALUE = re.compile(
-    r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-|AKIA)[A-Za-z0-9_-]{6,}|://[^/\s:@]*:[^/\s@]+@|Bearer\s+\S{6,}"
+    r"(?<![\w./-])(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-|AKIA)[A-Za-z0-9_-]{6,}|://[^/\s:@]*:[^/\s@]+@|Bearer\s+\S{6,}"
 )
 _SECRET_NAME = re.compile(r"(^|_)(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?|PAT)$", re.I)
 

@@ -12,7 +12,7 @@ import shlex
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.arguments import Arguments, Option, is_flag, normal, options
+from ..base.arguments import Arguments, Option, is_flag, is_switch, normal, options
 from ..base.shell import expressions, instead, is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -26,7 +26,7 @@ _SECRET_FLAGS = {VLLM: {"api-key": "VLLM_API_KEY", "hf-token": "HF_TOKEN"}, SGLA
 # A member whose parts are on several hosts.
 _SEVERAL_HOSTS = re.compile(
     r"nnodes|node-rank|dist-init-addr|headless|master-(addr|port)"
-    r"|data-parallel-(address|rank|start-rank|rpc-port|size-local|external-lb|hybrid-lb)|dp[alrs]|dpn|dist-timeout|api-server-count"
+    r"|data-parallel-(address|rank|start-rank|rpc-port|size-local|external-lb|hybrid-lb)|dp[alrs]|dpn|dist-timeout"
 )
 _GPU_FLAGS = ("base-gpu-id", "gpu-id-step", "device-ids")
 _GPU_MASKS = re.compile(r"(CUDA|HIP|NVIDIA|ROCR|ASCEND_RT|ASCEND)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|CUDA_DEVICE_ORDER")
@@ -76,7 +76,7 @@ def read(role: str, launch: Launch, mode: Mode, modes: t.Iterable[Mode], engine:
     sizes = engine.sizes(Arguments([word for _name, entry in part.args for word in shlex.split(entry)]), None)
     masked = part.masked if part.masked is not None else launch.gpus
     if masked and masked > 1 and not sizes.written:
-        why = f"it is given {masked} and writes no parallel size, so that it uses one: write gpus: {masked} at the role if it should use all"
+        why = f"it is given {masked} and writes no parallel size: it uses one. Write gpus: {masked} at the role to use all"
         part.note("GPUs", "decide", why, launch.line)
     if launch.executable:
         part.note(launch.executable, "taken", f"executable: {launch.executable}")
@@ -92,14 +92,12 @@ def _read_words(part: Part, mode: Mode, engine: Engine) -> None:
     words = list(part.launch.words)
     models = {normal(name) for name in (*engine.names("model"), "model", "model-path")}
     if words and not is_flag(words[0]):
-        part.group["model"] = words.pop(0)
-        part.note("the model", "taken", f"model: {part.group['model']}", part.launch.line_of(part.group["model"]))
+        _read_model(part, "the model", words.pop(0))
     ours = {option.name for role in ("", "prefill", "decode") for option in options(_arguments(mode, role))}
     served = {normal(name) for name in engine.names("served_model_name")}
     for option in options(words):
         if option.name in models:
-            part.group["model"] = option.value or ""
-            part.note(option.flag, "taken", f"model: {option.value}")
+            _read_model(part, option.flag, option.value or "")
         elif option.name in served:
             _read_served(part, option)
         elif (
@@ -112,6 +110,14 @@ def _read_words(part: Part, mode: Mode, engine: Engine) -> None:
             _read_option(part, option, engine)
     if part.launch.program == VLLM:
         _read_connector(part, mode)
+
+
+def _read_model(part: Part, what: str, value: str) -> None:
+    part.group["model"] = value
+    line = part.launch.line_of(value if what == "the model" else what)
+    shell = expressions(value)
+    told = f"{_shown(shell)} is only known where the text is run" if shell else f"model: {value}"
+    part.note(what, "decide" if shell else "taken", told, line)
 
 
 def _arguments(mode: Mode, role: str) -> tuple[str, ...]:
@@ -131,9 +137,14 @@ def _read_owned(part: Part, option: Option, ours: t.Collection[str]) -> None:
             option.flag, "decide", "pd_kv_interface names the interface of each host; its RDMA devices follow from it"
         )
     elif option.name in ours or option.name in ("host", "port"):
-        part.note(option.flag, "recipe", "the plan gives it to each member")
+        plan = option.name in ("host", "port") or option.name.endswith("-port")
+        part.note(
+            option.flag, "recipe", "the plan gives it to each member" if plan else "the recipe writes it for each role"
+        )
     elif option.name in ("disaggregation-bootstrap-port",):
         part.note(option.flag, "recipe", "ports are the plan's")
+    elif part.launch.program == VLLM:
+        part.note(option.flag, "recipe", "the recipe says which role it is")
     else:
         _keep(part, option)
 
@@ -154,7 +165,10 @@ def _read_option(part: Part, option: Option, engine: Engine) -> None:
     elif option.name in _GPU_FLAGS:
         part.note(option.flag, "recipe", "which GPUs a member has is the plan's")
     elif _SEVERAL_HOSTS.fullmatch(option.name):
-        alone = option.name in ("nnodes", "node-rank", "data-parallel-rank") and value in ("0", "1")
+        alone = option.name in ("nnodes", "node-rank", "data-parallel-rank", "data-parallel-size-local") and value in (
+            "0",
+            "1",
+        )
         why = (
             "a member runs on one host"
             if alone
@@ -165,6 +179,13 @@ def _read_option(part: Part, option: Option, engine: Engine) -> None:
         part.note(option.flag, "decide", _ADAPTERS)
     elif secret_value(value):
         part.note(option.flag, "decide", "its value looks like a secret, and is left out")
+    elif shell and is_switch(option.name) and " " not in value:
+        _keep(part, Option(option.flag, None, option.start, option.start + 1))
+        part.note(
+            option.flag,
+            "decide",
+            f"{_shown(shell)} behind it is only known where the text is run: write what it adds under args",
+        )
     elif shell:
         part.note(option.flag, "decide", f"{_shown(shell)} is only known where the text is run. {instead(shell[0])}")
     else:
@@ -212,7 +233,13 @@ def _read_connector(part: Part, mode: Mode) -> None:
     connector = connector_of(part.launch)
     flag, line = "--kv-transfer-config", part.launch.line_of("kv-transfer-config")
     if connector is None:
-        part.note(flag, "recipe", f"it is not written, or cannot be read: mode {mode.name} writes it", line)
+        written = any("kv-transfer-config" in word.replace("_", "-") for word in part.launch.words)
+        why = (
+            f"it cannot be read here: mode {mode.name} writes its own"
+            if written
+            else f"it is not written: mode {mode.name} writes it"
+        )
+        part.note(flag, "decide" if written else "recipe", why, line if written else part.launch.line)
         return
     name = str(connector.get("kv_connector") or "none")
     known = mode.connector.names if mode.connector else ()
@@ -280,7 +307,8 @@ def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode]) -> None:
     recipe = mode.environment_of(part.role)
     others = {name for one in modes for role in _SIZES for name in one.environment_of(role)}
     for variable in part.launch.env:
-        name, value, line = variable.name, variable.value, variable.line
+        name, value = variable.name, variable.value
+        line = part.launch.line_of(name) if variable.line == part.launch.line else variable.line
         if secret_name(name) or secret_value(value or ""):
             _secret(part, name, name, line)
         elif name in recipe:
@@ -288,6 +316,8 @@ def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode]) -> None:
         elif _GPU_MASKS.fullmatch(name):
             part.masked = gpu_count(f"device={value}") if value and name != "CUDA_DEVICE_ORDER" else part.masked
             part.note(name, "recipe", "which GPUs a member has is the plan's", line)
+        elif _INTERFACES.fullmatch(name):
+            _put(part, name, "${member.kv_interface}", line, "the host's KV interface, which pd_kv_interface names")
         elif name in others:
             part.note(
                 name,
@@ -297,8 +327,6 @@ def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode]) -> None:
             )
         elif _RENDEZVOUS.fullmatch(name):
             part.note(name, "dropped", "ports, addresses and ranks are the plan's", line)
-        elif _INTERFACES.fullmatch(name):
-            _put(part, name, "${member.kv_interface}", line, "the host's KV interface, which pd_kv_interface names")
         elif _ADDRESSES.fullmatch(name):
             _put(part, name, "${member.kv_address}", line, "the member's address on its KV interface")
         elif value is None:

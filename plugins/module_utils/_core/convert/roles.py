@@ -23,6 +23,7 @@ _KV_FLAG = ("kv-transfer-config",)
 _SGLANG_MODE, _SGLANG_BACKEND = ("disaggregation-mode",), "disaggregation-transfer-backend"
 # What SGLang takes where its flag is not written.
 _SGLANG_DEFAULT = "mooncake"
+_ASCEND = re.compile(r"ascend|HCCL_|ASCEND_", re.I)
 WANTED = (
     "vllm serve, python -m vllm.entrypoints.openai.api_server, python -m sglang.launch_server, alone or in a script, a docker run line,"
     " a compose file or a systemd unit"
@@ -54,19 +55,23 @@ def role_of(launch: Launch) -> str | None:
     """What a launch says of itself."""
     if launch.program not in ENGINES:
         return "router"
-    mode = Arguments(launch.words).value(_SGLANG_MODE)
+    arguments = Arguments(launch.words)
+    mode = arguments.value(_SGLANG_MODE)
     if mode in ("prefill", "decode"):
         return mode
-    told = _OF_KV_ROLE.get(str((connector_of(launch) or {}).get("kv_role")))
-    if told:
-        return told
+    # What a script makes by a function of its own is no JSON, and may say it all the same.
+    words = re.findall("kv_producer|kv_consumer", arguments.value(_KV_FLAG) or "")
+    told = str((connector_of(launch) or {}).get("kv_role") or (words[0] if len(set(words)) == 1 else ""))
+    if told in _OF_KV_ROLE:
+        return _OF_KV_ROLE[told]
     named = [role for role in ROLES[:2] if re.search(role, launch.label, re.I)]
     return named[0] if len(named) == 1 else None
 
 
-def assign(texts: t.Mapping[str, t.Sequence[Launch]]) -> Roles:
-    """The roles of all launches. `texts` has those of each text: of prefill, decode, router, or of all of them ("all")."""
-    roles = Roles()
+def assign(texts: t.Mapping[str, t.Sequence[Launch]], notes: t.Iterable[Note] = ()) -> Roles:
+    """The roles of all launches. `texts` has those of each text: of prefill, decode, router, or of all of them ("all"); `notes` are what
+    has been noted before."""
+    roles = Roles(notes=list(notes))
     mine: dict[str, list[Launch]] = {role: [] for role in ROLES}
     open_ones: list[Launch] = []
     for origin in (*ROLES, "all"):
@@ -107,8 +112,8 @@ def _check(roles: Roles, texts: t.Mapping[str, t.Sequence[Launch]]) -> None:
     programs = {roles.launch[role].program for role in ROLES[:2]}
     if len(programs) > 1:
         raise PdError(
-            f"prefill starts {roles.launch['prefill'].program} and decode {roles.launch['decode'].program}: a mode has one engine. Write the"
-            " spec by hand, with mode custom."
+            f"prefill starts {roles.launch['prefill'].program} and decode {roles.launch['decode'].program}: a mode has one engine. Write"
+            " the spec by hand, with mode custom."
         )
 
 
@@ -123,11 +128,19 @@ def mode_of(roles: Roles, modes: t.Mapping[str, Mode], wanted: str | None) -> Mo
         return modes[wanted]
     program = roles.launch["prefill"].program
     of_engine = {name: mode for name, mode in modes.items() if mode.backend == program}
-    words = _transports(roles)
+    words = _transports(roles) or _in_text(roles, of_engine.values())
     for mode in of_engine.values():
         if words & _names(mode):
             return mode
-    chosen = next((m for m in of_engine.values() if m.preferred), None) or next(iter(of_engine.values()), None)
+    # Whose accelerators they are, the text may say by its variables.
+    vendor = (
+        "ascend"
+        if _ASCEND.search(" ".join((*roles.launch["prefill"].words, *(v.name for v in roles.launch["prefill"].env))))
+        else "nvidia"
+    )
+    chosen = next((m for m in of_engine.values() if m.preferred and vendor in m.vendors), None) or next(
+        iter(of_engine.values()), None
+    )
     if chosen is None:
         raise PdError(f"No mode is for {program}. Modes: {', '.join(sorted(modes))}.")
     told = (
@@ -137,6 +150,14 @@ def mode_of(roles: Roles, modes: t.Mapping[str, Mode], wanted: str | None) -> Mo
     )
     roles.notes.append(Note("", 0, "mode", "decide", f"{told}: {chosen.name} is {chosen.summary}"))
     return chosen
+
+
+def _in_text(roles: Roles, modes: t.Iterable[Mode]) -> set[str]:
+    """Connectors of modes that the text names somewhere, where no command line can be read to name one."""
+    text = "\n".join(roles.launch[role].text for role in ROLES[:2])
+    return {
+        name for mode in modes for name in _names(mode) if mode.connector and re.search(rf"\b{re.escape(name)}\b", text)
+    }
 
 
 def _transports(roles: Roles) -> set[str]:

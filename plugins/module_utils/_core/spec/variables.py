@@ -17,6 +17,13 @@ KNOWN = (
     "pd_break_lock",
     "pd_cache",
     "pd_caches",
+    "pd_convert_all",
+    "pd_convert_decode",
+    "pd_convert_dest",
+    "pd_convert_force",
+    "pd_convert_mode",
+    "pd_convert_prefill",
+    "pd_convert_router",
     "pd_decode",
     "pd_fail_on",
     "pd_fail_on_pending",
@@ -46,7 +53,7 @@ KNOWN = (
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")
 # What the collection itself makes: facts of a host become variables of their own.
-_OURS = ("pd_facts", "pd_host", "pd_status", "pd_validated")
+_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_status", "pd_validated")
 # A name that is no slip of a known one may be the user's own.
 _NEAR = 0.84
 
