@@ -16,7 +16,7 @@ from ..module_utils._core.convert.launch import Launch, Note
 from ..module_utils._core.convert.roles import ROLES
 
 # What is longer is no file of a deployment that a person wrote.
-LONGEST = 1024 * 1024
+LONGEST = 256 * 1024
 # Where a part of several files, or several services of one, is looked for: deeper is no manifest.
 _DEEPEST = 24
 Named = tuple[str, t.Mapping[str, t.Any]]

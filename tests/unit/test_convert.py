@@ -253,7 +253,8 @@ def test_statements_have_their_lines():
 
 
 @pytest.mark.parametrize(
-    "text", ["'" * 9999, "$(" * 9999, "`" * 9999, "(" * 9999, "\\" * 9999, "a=$a\n" * 999, "X=$X$X\n" * 64 + "a $X"]
+    "text",
+    ["'" * 9999, "$(" * 9999, "`" * 9999, "(" * 9999, "\\" * 9999, "a=$a\n" * 999, "X=$X$X\n" * 64 + "a $X\n" * 500],
 )
 def test_hostile_scripts_end(text):
     statements(text)

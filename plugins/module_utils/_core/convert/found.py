@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 from dataclasses import dataclass, replace
@@ -88,14 +89,23 @@ def of_container(made: container.Container, text: str, line: int = 0, label: str
 
 def _of_statement(statement: Statement, text: str) -> list[Launch]:
     launches = _of_words(list(statement.words), statement.env, text, statement.line)
-    used = {name for name in statement.exported if f"${name}" in text or f"${{{name}" in text}
-    return [
-        # What a script exports and writes into the line itself is the script's own.
-        replace(
-            one, env=(*(Variable(n, v, at) for n, (v, at) in statement.exported.items() if n not in used), *one.env)
-        )
-        for one in launches
-    ]
+    # What a script exports and writes into its lines itself is the script's own.
+    exported = (
+        []
+        if not launches
+        else [
+            Variable(name, value, at)
+            for name, (value, at) in statement.exported.items()
+            if name not in _referenced(text)
+        ]
+    )
+    return [replace(one, env=(*exported, *one.env)) for one in launches]
+
+
+@functools.lru_cache(maxsize=8)
+def _referenced(text: str) -> frozenset[str]:
+    """The variables that a text names."""
+    return frozenset(re.findall(r"\$\{?([A-Za-z_]\w*)", text))
 
 
 def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int) -> list[Launch]:

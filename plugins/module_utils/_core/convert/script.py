@@ -21,8 +21,10 @@ _QUOTED_ARRAY = re.compile(rf'"\$\{{({_NAME})\[[@*]\]\}}"')
 # `> FILE`, `2>&1`; the file may be a word of its own.
 _REDIRECTION = re.compile(r"(\d?>{1,2}|&>{1,2}|\d?<{1,3}(?=$|[^<\s]*[./]))")
 _KEYWORDS = ("then", "do", "else", "(", "{", "!", "if", "while")
-# What is longer than this is no variable that a person wrote.
-_LONGEST = 65536
+# A variable that is longer, or a script with more to fill in, or to export, is none that a person wrote: what is beyond stays as it is.
+_LONGEST = 4096
+_ROOM = 1 << 20
+_EXPORTS = 500
 
 
 @dataclass(frozen=True)
@@ -41,31 +43,32 @@ def statements(text: str, known: t.Mapping[str, str] | None = None) -> list[Stat
     variables: dict[str, str] = dict(known or {})
     exported: dict[str, tuple[str, int]] = {}
     found = []
+    room = _ROOM
     for raw, line in _split(text.replace("\r\n", "\n")):
         array = _ARRAY.match(raw)
         if array:
-            inner = raw[array.end() : raw.rstrip().rfind(")")]
+            inner, room = _fill(raw[array.end() : raw.rstrip().rfind(")")], variables, room)
             before = variables.get(array.group(1), "") + " " if array.group(2) else ""
-            variables[array.group(1)] = (before + " ".join(_fill(inner, variables).split("\n")))[:_LONGEST]
+            variables[array.group(1)] = (before + inner.replace("\n", " "))[:_LONGEST]
             continue
+        filled, room = _fill(raw, variables, room)
         try:
-            words = _without_redirections(shlex.split(_fill(raw, variables)))
+            words = _without_redirections(shlex.split(filled))
         except ValueError:
             continue
         while words and words[0] in _KEYWORDS:
             words.pop(0)
         exports = bool(words) and words[0] in ("export", "declare", "local", "readonly", "typeset")
-        if exports:
-            is_export = words[0] == "export" or "-x" in words
-            words = [word for word in words[1:] if not word.startswith("-")]
-        own, rest = _assignments(words)
-        if not rest or exports:
-            variables.update({name: value[:_LONGEST] for name, value in own.items()})
-            if exports and is_export:
-                exported.update({name: (value, line) for name, value in own.items()})
-                exported.update({name: (variables[name], line) for name in rest if name in variables})
+        is_export = exports and (words[0] == "export" or "-x" in words)
+        own, rest = _assignments([word for word in words[1:] if not word.startswith("-")] if exports else words)
+        if rest and not exports:
+            found.append(Statement(tuple(rest), own, exported, line))
             continue
-        found.append(Statement(tuple(rest), own, dict(exported), line))
+        variables.update({name: value[:_LONGEST] for name, value in own.items()})
+        if is_export and len(exported) < _EXPORTS:
+            # Another dictionary: statements before keep theirs.
+            told = {**own, **{name: variables[name] for name in rest if name in variables}}
+            exported = {**exported, **{name: (value, line) for name, value in told.items()}}
     return found
 
 
@@ -135,9 +138,10 @@ def _substitution_end(text: str, at: int) -> int:
     return len(text)
 
 
-def _fill(raw: str, variables: t.Mapping[str, str]) -> str:
-    """A statement with the variables that are known filled in, safe for shlex: a substitution is one word."""
-    raw = _QUOTED_ARRAY.sub(lambda m: variables.get(m.group(1), m.group()), raw)
+def _fill(raw: str, variables: t.Mapping[str, str], room: int) -> tuple[str, int]:
+    """(a statement with the variables that are known filled in, safe for shlex: a substitution is one word; the room that is left)."""
+    if raw.count("@]}") * _LONGEST < _ROOM:
+        raw = _QUOTED_ARRAY.sub(lambda m: variables.get(m.group(1), m.group()), raw)
     out: list[str] = []
     at, quote = 0, ""
     while at < len(raw):
@@ -152,6 +156,8 @@ def _fill(raw: str, variables: t.Mapping[str, str]) -> str:
             at = end
         elif match:
             value = _value(match, variables)
+            value = None if value is None or len(value) > room else value
+            room -= len(value or "")
             # Outside of quotes a value is split into words, as a shell does.
             out.append(_safe(match.group(), quote) if value is None else value if not quote else _escaped(value))
             at = match.end()
@@ -160,7 +166,7 @@ def _fill(raw: str, variables: t.Mapping[str, str]) -> str:
                 quote = "" if quote else char
             out.append(char)
             at += 1
-    return "".join(out)
+    return "".join(out), room
 
 
 def _without_redirections(words: t.Sequence[str]) -> list[str]:
