@@ -114,6 +114,23 @@ def test_an_entry_reads_back_as_what_was_written(args, entries):
     assert all(word in text for word in statement.words[1:])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vllm serve /models/x --port 1",
+        "vllm serve --port 1 /models/x",
+        "vllm serve --port=1 /models/x --seed 2",
+        "vllm serve --trust-remote-code /models/x",
+        "vllm serve --model /models/x",
+        "python -m vllm.entrypoints.openai.api_server --model=/models/x --trust-remote-code",
+    ],
+)
+def test_the_model_is_found_wherever_it_stands(line):
+    made = convert(prefill=f"{line} {NIXL % 'producer'}", decode=f"{line} {NIXL % 'consumer'}")
+    assert made.spec["model"] == "/models/x"
+    assert not any("/models/x" in entry for entry in made.spec.get("engine", {}).get("args", ()))
+
+
 def test_what_both_have_stands_under_engine_and_the_rest_at_the_roles():
     made = convert(prefill=f"A=1 B=1 {PREFILL} --a=1 --b=1", decode=f"A=1 B=2 {DECODE} --a=1 --b=2")
     assert made.spec["engine"] == {"args": ["--a=1"], "env": {"A": "1"}}

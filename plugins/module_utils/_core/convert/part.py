@@ -91,8 +91,9 @@ def read(role: str, launch: Launch, mode: Mode, modes: t.Iterable[Mode], engine:
 def _read_words(part: Part, mode: Mode, engine: Engine) -> None:
     words = list(part.launch.words)
     models = {normal(name) for name in (*engine.names("model"), "model", "model-path")}
-    if words and not is_flag(words[0]):
-        _read_model(part, "the model", words.pop(0))
+    at = _positional(words, models, engine) if part.launch.program == VLLM else None
+    if at is not None:
+        _read_model(part, "the model", words.pop(at))
     ours = {option.name for role in ("", "prefill", "decode") for option in options(_arguments(mode, role))}
     served = {normal(name) for name in engine.names("served_model_name")}
     for option in options(words):
@@ -110,6 +111,23 @@ def _read_words(part: Part, mode: Mode, engine: Engine) -> None:
             _read_option(part, option, engine)
     if part.launch.program == VLLM:
         _read_connector(part, mode)
+
+
+def _positional(words: t.Sequence[str], models: t.Collection[str], engine: Engine) -> int | None:
+    """Where the model stands that no flag names: in front of all flags, or behind one that takes no value, or has its own."""
+    if words and not is_flag(words[0]):
+        return 0
+    found = options(words)
+    if any(option.name in models for option in found):
+        return None
+    single = {normal(name) for spellings in engine.spellings.values() for name in spellings} - {"served-model-name"}
+    for option in found:
+        # The words behind the flag, the value after an equals sign not among them.
+        behind = option.stop - option.start - 1
+        own = 0 if "=" in words[option.start] or is_switch(option.name) else 1
+        if behind > own and (is_switch(option.name) or option.name in single):
+            return option.stop - 1
+    return None
 
 
 def _read_model(part: Part, what: str, value: str) -> None:

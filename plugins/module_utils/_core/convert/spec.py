@@ -13,6 +13,7 @@ from ..base.arguments import Option, options
 from ..base.shell import expressions, is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
+from ..runtimes import table
 from . import part as parts
 from .launch import Launch, Note, secret_value
 from .part import Part, entry_of, vault
@@ -53,9 +54,11 @@ def convert(
     spec["engine"], both = _common(made["prefill"], made["decode"])
     spec["roles"] = {role: _role(made[role], roles, both, notes) for role in ROLES[:2]}
     spec["roles"]["router"] = _router(roles, mode, spec, notes)
-    spec["runtime"] = "docker" if any(made[role].launch.image for role in made) else "systemd"
-    if spec["runtime"] == "systemd":
-        why = "systemd, since the text names no image; docker needs engine.image, supervisor is for hosts that have neither"
+    images = any(made[role].launch.image for role in made)
+    spec["runtime"] = next(name for name in table.NAMES if table.traits_of(name).images == images)
+    if not images:
+        others = [name for name in table.NAMES if name != spec["runtime"]]
+        why = f"{spec['runtime']}, since the text names no image; {' or '.join(others)} would do as well (docs/spec.md)"
         notes.append(Note("", 0, "runtime", "decide", why))
     notes += [note for role in ROLES[:2] for note in (*_of_launch(made[role].launch, role), *made[role].notes)]
     order = ("mode", "model", "served_model_name", "runtime", "kv_load_failure_policy", "kv_lease", "engine", "roles")
