@@ -74,8 +74,8 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 GPU_ROLES = ("prefill", "decode")
 
 
-# Text that may be repeated in a message: a short lower-case word, or a number with a unit. All else may be a secret at a wrong place.
-_HARMLESS = re.compile(r"[a-z]{1,12}|[-+]?[\d.]{1,12} ?[A-Za-z]{0,3}|")
+# Text that may be repeated in a message: a short word, or a number with a unit. All else may be a secret at a wrong place.
+_HARMLESS = re.compile(r"[A-Za-z]{1,10}|[-+]?[\d.]{1,12} ?[A-Za-z]{0,3}|")
 
 
 def told(value: t.Any) -> str:

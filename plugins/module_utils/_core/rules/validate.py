@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..base.arguments import Arguments
 from ..base.finding import Findings
+from ..base.reader import told
 from ..base.version import below
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -77,7 +78,7 @@ def _mode(group: Group, catalogue: Catalogue, findings: Findings) -> Mode | None
         near = difflib.get_close_matches(group.mode, catalogue.modes, 1, 0.5)
         findings.error(
             "unknown-mode",
-            f"pd_groups.{group.name}.mode: there is no mode {group.mode!r}.",
+            f"pd_groups.{group.name}.mode: there is no mode {repr(group.mode) if near else told(group.mode)}.",
             (f"Did you mean {near[0]!r}? " if near else "")
             + f"Modes: {', '.join(sorted(catalogue.modes))}. Your own are found in the folder given by pd_modes_path.",
         )
@@ -93,7 +94,7 @@ def _engines(group: Group, mode: Mode, catalogue: Catalogue, findings: Findings)
         if engine is None:
             findings.error(
                 "backend-unknown",
-                f"roles.{role.name}.backend: {backend!r} cannot be disaggregated by this collection.",
+                f"roles.{role.name}.backend: {told(backend)} cannot be disaggregated by this collection.",
                 "Write vLLM or SGLang, or leave it out for the mode's.",
                 [role.name],
             )
