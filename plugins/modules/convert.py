@@ -26,6 +26,15 @@ extends_documentation_fragment:
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.modes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - Of O(dest).
+  idempotent:
+    support: full
 options:
   name:
     description: The name of the group.
