@@ -8,6 +8,8 @@ import typing as t
 import pytest
 import yaml
 from builders import UNIT, catalogue, codes, judge
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ansible_collections.inferops.pd.plugins.action import convert as action
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
@@ -314,6 +316,10 @@ def test_docker_run_ends_at_its_image(line, image, command):
         ("docker run img vllm serve m", "vLLM"),
         ("sudo docker run vllm/vllm-openai --model m", "vLLM"),
         ("docker run img bash -c 'vllm serve m'", "vLLM"),
+        ("ssh gpu1 'cd /x && CUDA_VISIBLE_DEVICES=0 vllm serve m'", "vLLM"),
+        ('tmux new -d -s p "python -m sglang.launch_server --model-path m"', "SGLang"),
+        ("docker exec -it c bash -c 'vllm serve m'", "vLLM"),
+        ("$ vllm serve m", "vLLM"),
     ],
 )
 def test_what_starts_an_engine_or_a_router(words, program):
@@ -333,6 +339,34 @@ def test_what_starts_an_engine_or_a_router(words, program):
 )
 def test_what_starts_none(words):
     assert found.of_script(words) == []
+
+
+def test_a_prompt_in_front_of_a_line_is_none_of_it():
+    (launch,) = found.of_script("$ A=1 vllm serve m")
+    assert [(v.name, v.value) for v in launch.env] == [("A", "1")]
+
+
+def test_flags_that_a_comment_cuts_off_are_told():
+    made = convert(prefill=f"{PREFILL} \\\n  --a 1 \\\n  # --b 2 \\\n  --max-num-seqs 3", decode=f"{DECODE} --a 1")
+    assert made.spec["engine"]["args"] == ["--a=1"]
+    assert "group 4: --max-num-seqs" in noted(made, "decide")
+
+
+PIECES = st.sampled_from(
+    ["vllm serve ", "/models/m", " --a", "=", " ", "\n", "\\\n", "'", '"', "$X", "${X:-1}", "$(", ")", "`", "#", "X=", "&&", "|", ">", "(",
+     "{", "docker run ", "-e ", "-v /a:/b ", "python -m sglang.launch_server ", "[Service]\nExecStart=", "services:\n a:\n  image: ",
+     "\n  command: ", NIXL % "producer", "bash -c ", "--kv-transfer-config ", "😀", "\x00"]
+)  # fmt: skip
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(st.lists(PIECES, max_size=24).map("".join))
+def test_no_text_is_a_traceback(text):
+    try:
+        made = convert(prefill=f"{PREFILL}\n{text}", all=text, decode=DECODE)
+    except PdError:
+        return
+    yaml.safe_load(action.written("g", made.spec, made.notes))
 
 
 # -- the file ------------------------------------------------------------------------------------------------------------------------------

@@ -124,7 +124,9 @@ def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int) 
             own.append(Variable(name, value, line))
     found = _program(words)
     if found is None:
-        return []
+        # What ssh, tmux and the like are given to run stands in one word.
+        lines = [word for word in words if " " in word and _ENGINE_LINE.search(word)]
+        return [replace(one, line=line) for word in lines for s in statements(word) for one in _of_statement(s, text)]
     kept = tuple(word for word in found.words if not _GIVEN.fullmatch(word))
     made = Launch(found.program, kept, found.executable, tuple(own), line=line, text=text)
     if len(kept) < len(found.words):
@@ -135,6 +137,7 @@ def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int) 
     return [made.noted(Note("", line, wrapper, "dropped", "the recipe begins the command line")) if wrapper else made]
 
 
+_ENGINE_LINE = re.compile(r"\bvllm serve\b|\bsglang\.launch_server\b|\bvllm\.entrypoints\b")
 # What a script hands on of its own arguments, or of a list that it does not set.
 _GIVEN = re.compile(r"\$[@*]|\$\{([@*](:\d+)?|[A-Za-z_]\w*\[[@*]\])\}")
 # Programs that start another one, and what they are for is told.
@@ -192,7 +195,10 @@ def left_out(text: str) -> list[Note]:
             or secret_value(word)
         ):
             continue
-        if word in _SOURCES:
+        if is_flag(word):
+            why = "no command begins with a flag: a comment, or a missing backslash, ends the line above it, and a shell would leave it out"
+            note = Note("", statement.line, word.partition("=")[0], "decide", why)
+        elif word in _SOURCES:
             note = Note(
                 "", statement.line, word, "decide", "another file, which is not read: what it sets is not known here"
             )

@@ -20,7 +20,8 @@ _REFERENCE = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})(\[[@*]\])?(?:(:?[-=+])([^
 _QUOTED_ARRAY = re.compile(rf'"\$\{{({_NAME})\[[@*]\]\}}"')
 # `> FILE`, `2>&1`; the file may be a word of its own.
 _REDIRECTION = re.compile(r"(\d?>{1,2}|&>{1,2}|\d?<{1,3}(?=$|[^<\s]*[./]))")
-_KEYWORDS = ("then", "do", "else", "(", "{", "!", "if", "while")
+# `$` and the like: the prompt of a terminal, copied with its line.
+_KEYWORDS = ("$", "%", ">", ">>>", "then", "do", "else", "(", "{", "!", "if", "while")
 # A variable that is longer, or a script with more to fill in, or to export, is none that a person wrote: what is beyond stays as it is.
 _LONGEST = 4096
 _ROOM = 1 << 20
