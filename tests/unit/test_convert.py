@@ -7,8 +7,8 @@ import typing as t
 
 import pytest
 import yaml
-from builders import UNIT, catalogue, codes, judge
-from hypothesis import given, settings
+from builders import ROOT, UNIT, catalogue, codes, judge
+from hypothesis import configuration, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.inferops.pd.plugins.action import convert as action
@@ -18,6 +18,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.convert.launch i
 from ansible_collections.inferops.pd.plugins.module_utils._core.convert.script import statements
 from ansible_collections.inferops.pd.plugins.plugin_utils import _pasted
 
+configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 FOLDER = os.path.join(UNIT, "convert")
 TEXTS = ("all", *roles.ROLES)
 NIXL = """--kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_%s"}'"""
@@ -277,6 +278,11 @@ def test_statements_have_their_lines():
 )
 def test_hostile_scripts_end(text):
     statements(text)
+
+
+def test_a_shell_that_starts_itself_ends():
+    assert found.of_script('X=\'bash -c "$X"\'\nX="$X" bash -c \'bash -c "$X"\'') == []
+    assert found.of_script('X=\'bash -c "$X"\' bash -c "$X"') == []
 
 
 def test_hostile_yaml_ends():

@@ -41,6 +41,8 @@ _PROGRAMS: tuple[tuple[str, str], ...] = (
     (r"(\S*/)?(sglang-router|smg|sgl-router)", "sglang-router"),
     (r"(\S*/)?(pd-sidecar|routing-sidecar|litellm|mini_lb)", FOREIGN_ROUTER),
 )
+# A shell in a shell in a container: deeper is no line that a person wrote.
+_DEEPEST = 3
 # Images that start an engine by themselves, by their name.
 _IMAGES: tuple[tuple[str, str], ...] = ((r".*vllm.*", VLLM),)
 
@@ -59,10 +61,10 @@ def of_script(text: str) -> list[Launch]:
     return [one for statement in statements(text) for one in _of_statement(statement, text)]
 
 
-def of_container(made: container.Container, text: str, line: int = 0, label: str = "") -> list[Launch]:
+def of_container(made: container.Container, text: str, line: int = 0, label: str = "", depth: int = 0) -> list[Launch]:
     """What a container starts: its command, or what its image starts by itself with these words."""
     words = list(made.command)
-    inner = _of_words(words, {}, text, line)
+    inner = _of_words(words, {}, text, line, depth)
     if not inner:
         program = next((name for form, name in _IMAGES if re.fullmatch(form, (made.image or "").lower())), "")
         if not program or (words and not is_flag(words[0]) and program != VLLM):
@@ -87,8 +89,8 @@ def of_container(made: container.Container, text: str, line: int = 0, label: str
     ]
 
 
-def _of_statement(statement: Statement, text: str) -> list[Launch]:
-    launches = _of_words(list(statement.words), statement.env, text, statement.line)
+def _of_statement(statement: Statement, text: str, depth: int = 0) -> list[Launch]:
+    launches = _of_words(list(statement.words), statement.env, text, statement.line, depth)
     # What a script exports and writes into its lines itself is the script's own.
     exported = (
         []
@@ -108,17 +110,19 @@ def _referenced(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\$\{?([A-Za-z_]\w*)", text))
 
 
-def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int) -> list[Launch]:
+def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int, depth: int = 0) -> list[Launch]:
+    if depth > _DEEPEST:
+        return []
     own = [Variable(name, value, line) for name, value in env.items()]
     for number, word in enumerate(words):
         rest = words[number + 1 :]
         if _SHELLS.fullmatch(word):
             script = next((rest[n + 1] for n, w in enumerate(rest[:-1]) if re.fullmatch(r"-\w*c", w)), None)
             if script is not None:
-                inner = [one for s in statements(script, env) for one in _of_statement(s, text)]
+                inner = [one for s in statements(script, env) for one in _of_statement(s, text, depth + 1)]
                 return [replace(one, line=line, env=(*own, *one.env)) for one in inner]
         if _CONTAINERS.fullmatch(word) and "run" in rest[:3]:
-            return of_container(container.of_run(rest[rest.index("run") + 1 :], line), text, line)
+            return of_container(container.of_run(rest[rest.index("run") + 1 :], line), text, line, depth=depth + 1)
         if re.fullmatch(r"[A-Za-z_]\w*=.*", word, re.S) and "env" in words[:number]:
             name, _equals, value = word.partition("=")
             own.append(Variable(name, value, line))
@@ -126,7 +130,12 @@ def _of_words(words: list[str], env: t.Mapping[str, str], text: str, line: int) 
     if found is None:
         # What ssh, tmux and the like are given to run stands in one word.
         lines = [word for word in words if " " in word and _ENGINE_LINE.search(word)]
-        return [replace(one, line=line) for word in lines for s in statements(word) for one in _of_statement(s, text)]
+        return [
+            replace(one, line=line)
+            for word in lines
+            for s in statements(word)
+            for one in _of_statement(s, text, depth + 1)
+        ]
     kept = tuple(word for word in found.words if not _GIVEN.fullmatch(word))
     made = Launch(found.program, kept, found.executable, tuple(own), line=line, text=text)
     if len(kept) < len(found.words):
