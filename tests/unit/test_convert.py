@@ -134,6 +134,17 @@ def test_the_model_is_found_wherever_it_stands(line):
     assert not any("/models/x" in entry for entry in made.spec.get("engine", {}).get("args", ()))
 
 
+def test_variables_of_a_container_are_filled_in():
+    text = """
+a: {name: prefill, image: i, command: [vllm, serve], args: [$(MODEL), --seed, "$SEED", --x=$other],
+    env: [{name: MODEL, value: /models/x}, {name: SEED, value: "7"}]}
+"""
+    made = convert(prefill=text, decode=DECODE.replace("/models/m", "/models/x"))
+    assert made.spec["model"] == "/models/x"
+    assert made.spec["roles"]["prefill"]["extra_args"] == ["--seed=7"]
+    assert "prefill 2: --x" in noted(made, "decide")
+
+
 def test_what_both_have_stands_under_engine_and_the_rest_at_the_roles():
     made = convert(prefill=f"A=1 B=1 {PREFILL} --a=1 --b=1", decode=f"A=1 B=2 {DECODE} --a=1 --b=2")
     assert made.spec["engine"] == {"args": ["--a=1"], "env": {"A": "1"}}
@@ -202,6 +213,10 @@ SECRET = "S3cr3tS3cr3t"
         f"{PREFILL} --api-key '{SECRET}",
         f"KEY={SECRET}\n{PREFILL} --api-key $KEY",
         f"{PREFILL} --hf-token {SECRET}",
+        f"my_api_key={SECRET}\n{PREFILL} --other $my_api_key",
+        f"export TOKEN={SECRET}\n{PREFILL} --other=x$TOKEN",
+        f"[Service]\nEnvironment=HF_TOKEN={SECRET}\nExecStart={PREFILL} --other ${{HF_TOKEN}}",
+        f"docker run -e HF_TOKEN={SECRET} i sh -c '{PREFILL.replace(chr(39), chr(34))} --other $HF_TOKEN'",
         f"{PREFILL} --some-url http://user:{SECRET}@host/",
         f"{PREFILL} --header 'Authorization: Bearer {SECRET}'",
         f"{PREFILL} --thing sk-{SECRET}",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..base.arguments import is_flag
 from . import container
-from .launch import Launch, Note, Variable, secret_value
+from .launch import Launch, Note, Variable, secret_name, secret_value
 from .script import Statement, statements
 
 VLLM, SGLANG = "vLLM", "SGLang"
@@ -73,6 +73,7 @@ def of_container(made: container.Container, text: str, line: int = 0, label: str
     return [
         replace(
             one,
+            words=_filled(one.words, made.env),
             env=(*made.env, *one.env),
             image=made.image,
             mounts=made.mounts,
@@ -87,6 +88,13 @@ def of_container(made: container.Container, text: str, line: int = 0, label: str
         )
         for one in inner
     ]
+
+
+def _filled(words: t.Sequence[str], env: t.Sequence[Variable]) -> tuple[str, ...]:
+    """Words with a container's own variables in them: `$(NAME)` as Kubernetes has it, `$NAME` as a shell in it would. Secrets stay out."""
+    values = {v.name: v.value for v in env if v.value and not secret_name(v.name)}
+    form = re.compile(r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)")
+    return tuple(form.sub(lambda m: values.get(m[1] or m[2] or m[3]) or m[0], word) for word in words)
 
 
 def _of_statement(statement: Statement, text: str, depth: int = 0) -> list[Launch]:

@@ -11,7 +11,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..base.shell import is_secret
+from ..base.shell import expressions, is_secret
 
 # What became of a line: it is in the spec; the recipe, or the plan, does it already; it is not in the spec; or a person must decide.
 Outcome = t.Literal["taken", "recipe", "dropped", "decide"]
@@ -30,6 +30,11 @@ def secret_name(name: str) -> bool:
 def secret_value(value: str) -> bool:
     """Whether a value is, or holds, a secret by how it looks."""
     return bool(_SECRET_VALUE.search(value))
+
+
+def unknown(value: str) -> list[str]:
+    """What in a value only a run of the text would tell: a shell's expressions, and variables in any case that the text does not set."""
+    return expressions(value) or re.findall(r"(?<![\"\w$])\$\{?([A-Za-z_]\w*)", value)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.arguments import Arguments, Option, is_flag, is_switch, normal, options
-from ..base.shell import expressions, instead, is_secret
+from ..base.shell import instead, is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from .container import gpu_count
 from .found import SGLANG, VLLM
-from .launch import Launch, Note, Outcome, secret_name, secret_value
+from .launch import Launch, Note, Outcome, secret_name, secret_value, unknown
 from .roles import connector_of
 
 # Secrets that are flags, and the variable that the engine or a library reads in their place.
@@ -133,7 +133,7 @@ def _positional(words: t.Sequence[str], models: t.Collection[str], engine: Engin
 def _read_model(part: Part, what: str, value: str) -> None:
     part.group["model"] = value
     line = part.launch.line_of(value if what == "the model" else what)
-    shell = expressions(value)
+    shell = unknown(value)
     told = f"{_shown(shell)} is only known where the text is run" if shell else f"model: {value}"
     part.note(what, "decide" if shell else "taken", told, line)
 
@@ -169,7 +169,7 @@ def _read_owned(part: Part, option: Option, ours: t.Collection[str]) -> None:
 
 def _read_option(part: Part, option: Option, engine: Engine) -> None:
     value = option.value or ""
-    shell = expressions(value)
+    shell = unknown(value)
     if is_secret(option.name):
         variable = _SECRET_FLAGS.get(part.launch.program, {}).get(option.name)
         if variable:
@@ -349,11 +349,11 @@ def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode]) -> None:
             _put(part, name, "${member.kv_address}", line, "the member's address on its KV interface")
         elif value is None:
             part.note(name, "decide", "it is taken from where the text is run: write its value under env", line)
-        elif expressions(value):
+        elif unknown(value):
             part.note(
                 name,
                 "decide",
-                f"{_shown(expressions(value))} is only known where the text is run. {instead(expressions(value)[0])}",
+                f"{_shown(unknown(value))} is only known where the text is run. {instead(unknown(value)[0])}",
                 line,
             )
         else:

@@ -13,6 +13,8 @@ import shlex
 import typing as t
 from dataclasses import dataclass
 
+from .launch import secret_name
+
 _NAME = r"[A-Za-z_]\w*"
 _ASSIGNMENT = re.compile(rf"({_NAME})=(.*)", re.S)
 _ARRAY = re.compile(rf"\s*(?:(?:local|declare|export|readonly)\s+(?:-\w+\s+)?)?({_NAME})(\+?)=\(", re.S)
@@ -65,10 +67,11 @@ def statements(text: str, known: t.Mapping[str, str] | None = None) -> list[Stat
         if rest and not exports:
             found.append(Statement(tuple(rest), own, exported, line))
             continue
-        variables.update({name: value[:_LONGEST] for name, value in own.items()})
+        # A secret stays where it is set: filled in, it could come out with a flag.
+        variables.update({name: value[:_LONGEST] for name, value in own.items() if not secret_name(name)})
         if is_export and len(exported) < _EXPORTS:
             # Another dictionary: statements before keep theirs.
-            told = {**own, **{name: variables[name] for name in rest if name in variables}}
+            told = {**own, **{name: variables.get(name, "") for name in rest if name in variables or secret_name(name)}}
             exported = {**exported, **{name: (value, line) for name, value in told.items()}}
     return found
 

@@ -10,12 +10,12 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.arguments import Option, options
-from ..base.shell import expressions, is_secret
+from ..base.shell import is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..runtimes import table
 from . import part as parts
-from .launch import Launch, Note, secret_value
+from .launch import Launch, Note, secret_value, unknown
 from .part import Part, entry_of, vault
 from .roles import ROLES, Roles, is_of_mode, mode_of
 
@@ -261,7 +261,7 @@ def _read_router_option(
                 f"secrets: OPENAI_API_KEY; put its value into {vault('OPENAI_API_KEY')}",
             )
         )
-    elif expressions(value) or secret_value(value):
+    elif unknown(value) or secret_value(value):
         notes.append(
             Note("router", line, option.flag, "decide", "its value is not known, or is a secret: it is left out")
         )

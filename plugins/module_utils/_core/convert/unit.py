@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import replace
 
 from .found import of_script
-from .launch import Launch, Note, Variable
+from .launch import Launch, Note, Variable, secret_name
 
 _IGNORED = ("Description", "Documentation", "After", "Before", "Wants", "Requires", "WantedBy", "PartOf", "BindsTo", "Type", "ExecStop",
             "ExecStartPre", "ExecReload", "ExecStartPost", "ExecStopPost")  # fmt: skip
@@ -45,7 +45,7 @@ def of_unit(text: str) -> list[Launch]:
     for command, line in commands:
         # systemd knows no shell, but fills in $NAME and ${NAME} from Environment.
         for variable in env:
-            if variable.value is not None:
+            if variable.value is not None and not secret_name(variable.name):
                 command = re.sub(
                     rf"\$\{{?{re.escape(variable.name)}\b\}}?", variable.value.replace("\\", r"\\"), command
                 )
