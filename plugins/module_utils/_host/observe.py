@@ -19,7 +19,7 @@ from .._core.base.errors import PdError
 from .._core.facts import observed
 from .._core.facts.kv_interface import names_of
 from .._core.runtimes.table import NAMES
-from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
+from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
@@ -87,6 +87,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
                 found, names_of(request.kv_interface), request.interface_plane, address
             ).to_plain(),
             "interfaces": [i.plain() for i in found],
+            "rdma_devices": rdma.devices(),
             "gpus": devices,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
             "ports": {

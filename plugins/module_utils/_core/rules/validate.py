@@ -23,7 +23,16 @@ from ..spec.spec import ENGINE_ROLES, Group
 from ..template import template
 from ..template.kv_cache_use import filled
 from ..template.template import GroupTemplate
-from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_secrets, checks_written, pairing
+from . import (
+    checks_cache,
+    checks_engine,
+    checks_hardware,
+    checks_router,
+    checks_secrets,
+    checks_written,
+    pairing,
+    resources,
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
         checks_router.check(group, rendered, sides, findings)
         checks_cache.check(group, rendered, sides, known, findings)
         checks_secrets.check(group, findings)
+        resources.check(group, rendered, known, findings)
         group = filled(group, rendered.uses, mode)
     return Verdict(findings, group, rendered)
 

@@ -78,7 +78,7 @@ def render(
         findings.error("unreadable-arguments", str(exc), "", [])
         return None
     sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
-    choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
+    choices = choose(mode, group, engines["prefill"], Arguments(argvs["prefill"]), known)
     values = {name: _role_values(group, mode, name, sizes, choices) for name in ROLES}
     gpus = {name: _gpus(group.roles[name], sizes[name]) for name in ENGINE_ROLES}
     uses, connectors = uses_of(group, mode, argvs, values, gpus, known, findings)
