@@ -149,6 +149,11 @@ def test_a_router_port_taken_by_a_stranger_names_port_and_holder(site: Life) -> 
     assert "1 error." in said
 
 
+@pytest.mark.parametrize("book", ["validate", "deploy", "status", "restart", "scale", "remove", "preflight", "caches"])
+def test_a_slip_in_a_variable_of_the_command_line_is_refused(site: Life, book: str) -> None:
+    refused(site, book, "There is no variable pd_gruop. Did you mean pd_group?", pd_gruop="g")
+
+
 def test_counts_that_are_none(site: Life) -> None:
     refused(site, "scale", "scale needs a count", "-e pd_prefill=N", pd_group="g")
     refused(site, "scale", "pd_prefill: 'abc' is not a count", pd_group="g", pd_prefill="abc")

@@ -208,7 +208,7 @@ def test_entries_become_tokens_or_one_sentence(entries):
         argv = tokens(entries, "here")
     except PdError as told:
         argv = [str(told)]
-        if not argv[0].startswith("here: "):
+        if not argv[0].startswith("here["):
             raise
     assert all(isinstance(token, str) for token in argv)
     assert [option for option in options(argv) if option.stop > len(argv)] == []

@@ -94,7 +94,6 @@ ENGINE = Engine(
         **{f"{unit}i": 2 ** (10 * n) for n, unit in enumerate("KMGT", 1)},
     },
     auto_context=(),
-    version_path="/server_info",
     # Both sides get a request at once: before it runs it stands in queues of the transfer, which the plain queue does not count.
     busy_metrics=(
         "sglang:num_running_reqs",

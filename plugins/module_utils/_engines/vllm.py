@@ -106,7 +106,6 @@ ENGINE = Engine(
         **{unit: 10 ** (3 * n) for n, unit in enumerate("kmgt", 1)},
         **{unit: 2 ** (10 * n) for n, unit in enumerate("KMGT", 1)},
     },
-    version_path="/version",
     busy_metrics=("vllm:num_requests_running", "vllm:num_requests_waiting"),
     held_metrics=("vllm:kv_cache_usage_perc",),
     # By reason; a prefill's own end for "length", after its one token (v1/metrics/loggers.py). One that its client gave up is not counted.

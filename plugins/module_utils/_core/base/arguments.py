@@ -28,22 +28,43 @@ def is_flag(token: str) -> bool:
     return token.startswith("-") and token not in ("-", "--") and not _NUMBER.match(token)
 
 
-def tokens(entries: t.Iterable[str], where: str) -> list[str]:
-    """The argv that `entries` stand for. Raises PdError naming `where` and the entry when its quotes do not close."""
+# Flags that take no value, by how engines and routers name them: an empty entry behind one is what a template left out.
+_SWITCH = re.compile(
+    r"(no|enable|disable|skip|use|is|allow|return|log|trust|enforce|async|calculate|headless|vllm-pd|pd|mini-lb)(-|$)"
+)
+
+
+def is_switch(flag: str) -> bool:
+    """Whether a flag, by its name, takes no value."""
+    return _SWITCH.match(normal(flag)) is not None
+
+
+def tokens(entries: t.Iterable[str], where: str | t.Sequence[str]) -> list[str]:
+    """The argv that `entries` stand for. `where` is their place, or that of each. Raises PdError naming the entry's place, and the position
+    in it, when its quotes do not close: never its text, which may be a secret.
+
+    An entry behind one that is a bare flag is its value as it is written, an empty one too."""
     argv: list[str] = []
-    for entry in entries:
-        text = str(entry).replace("\\\n", " ").strip()
-        if is_flag(text):
-            argv += _split(text, where)
-        elif text:
-            argv.append(_without_shell_quotes(text))
+    open_flag = False
+    for number, entry in enumerate(entries):
+        place = f"{where}[{number}]" if isinstance(where, str) else where[number]
+        text = str(entry).replace("\\\n", " ")
+        words = _split(text.strip(), place) if is_flag(text.strip()) else []
+        if words:
+            argv += words
+        elif open_flag:
+            # A block of YAML ends in a line break that nobody means.
+            argv.append(_without_shell_quotes(text.strip()) or text.strip("\r\n"))
+        elif text.strip():
+            argv.append(_without_shell_quotes(text.strip()) or text.strip())
+        open_flag = len(words) == 1 and "=" not in words[0] and not is_switch(words[0])
     return argv
 
 
 def _without_shell_quotes(text: str) -> str:
-    """A JSON value that is an entry of its own and still in the quotes that a shell would have taken off."""
+    """A JSON value that is an entry of its own and still in the quotes that a shell would have taken off; nothing for any other text."""
     inner = text[1:-1]
-    return inner if len(text) > 1 and text[0] == text[-1] == "'" and _json_end(inner, 0) == len(inner) else text
+    return inner if len(text) > 1 and text[0] == text[-1] == "'" and _json_end(inner, 0) == len(inner) else ""
 
 
 def _split(line: str, where: str) -> list[str]:
@@ -82,7 +103,7 @@ def _json_end(line: str, at: int) -> int | None:
 
 def _word_end(line: str, at: int, where: str) -> int:
     """Where the shell word that starts at `at` ends; an unclosed quote is the user's error."""
-    quote = ""
+    quote, opened = "", at
     while at < len(line):
         char = line[at]
         if quote:
@@ -94,16 +115,16 @@ def _word_end(line: str, at: int, where: str) -> int:
             at += 1
             if at == len(line):
                 raise PdError(
-                    f"{where}: {line!r} ends in a backslash. Remove it, or write the flag and its value as two entries."
+                    f"{where}: it ends in a backslash. Remove it, or write the flag and its value as two entries."
                 )
         elif char in "'\"":
-            quote = char
+            quote, opened = char, at
         elif char.isspace():
             return at
         at += 1
     if quote:
         raise PdError(
-            f"{where}: a quote is not closed in {line!r}. Close it, or write the flag and its value as two entries."
+            f"{where}: the quote at character {opened + 1} is not closed. Close it, or write the flag and its value as two entries."
         )
     return at
 

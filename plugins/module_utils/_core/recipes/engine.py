@@ -65,7 +65,6 @@ class Engine:
     # The argv that makes a member use `gpus` devices when its args write no parallel size.
     width_arguments: t.Callable[[int], list[str]]
     health_path: str = "/health"
-    version_path: str | None = None
     metrics_path: str = "/metrics"
     # Gauges whose sum is the number of requests in a member, and the one that is above zero while it holds KV.
     busy_metrics: tuple[str, ...] = ()

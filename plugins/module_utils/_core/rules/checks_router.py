@@ -136,7 +136,7 @@ def _check_abort(
     if name in side.spec.env and lease is not None and wait < lease:
         findings.error(
             "timeouts-order",
-            f"roles.{side.role}.env.{name}: {wait} s is below the KV lease of {lease} s: a request is given up while its blocks are"
+            f"{side.spec.env_place(name)}: {wait} s is below the KV lease of {lease} s: a request is given up while its blocks are"
             " promised.",
             f"Write {lease} or more, or lower kv_lease.",
             [side.role],

@@ -66,6 +66,10 @@ class Side:
     def flag(self, option: str) -> str:
         return f"--{self.engine.names(option)[0]}"
 
+    def place(self, option: str) -> str:
+        """Where the option is written, as the user wrote it."""
+        return self.spec.flag_place(*self.engine.names(option))
+
     def toggle(self, name: str) -> bool | None:
         """On or off as written, the last one wins; None when it is not written, or the engine has no such flags."""
         if name not in self.engine.toggles:

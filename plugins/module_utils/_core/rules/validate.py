@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.finding import Findings
+from ..base.reader import told
 from ..base.version import below
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -28,6 +29,7 @@ from . import (
     checks_keys,
     checks_router,
     checks_secrets,
+    checks_written,
     pairing,
     resources,
 )
@@ -62,6 +64,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     engines = _engines(group, mode, catalogue, findings)
     if engines is None:
         return Verdict(findings, group, None)
+    group = checks_written.check(group, raw, mode, engines, findings)
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     checks_hardware.check(group, mode, known, findings)
@@ -86,7 +89,7 @@ def _mode(group: Group, catalogue: Catalogue, findings: Findings) -> Mode | None
         near = difflib.get_close_matches(group.mode, catalogue.modes, 1, 0.5)
         findings.error(
             "unknown-mode",
-            f"pd_groups.{group.name}.mode: there is no mode {group.mode!r}.",
+            f"pd_groups.{group.name}.mode: there is no mode {repr(group.mode) if near else told(group.mode)}.",
             (f"Did you mean {near[0]!r}? " if near else "")
             + f"Modes: {', '.join(sorted(catalogue.modes))}. Your own are found in the folder given by pd_modes_path.",
         )
@@ -102,7 +105,7 @@ def _engines(group: Group, mode: Mode, catalogue: Catalogue, findings: Findings)
         if engine is None:
             findings.error(
                 "backend-unknown",
-                f"roles.{role.name}.backend: {backend!r} cannot be disaggregated by this collection.",
+                f"roles.{role.name}.backend: {told(backend)} cannot be disaggregated by this collection.",
                 "Write vLLM or SGLang, or leave it out for the mode's.",
                 [role.name],
             )
@@ -170,7 +173,7 @@ def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> N
             if value is not None and not (re.fullmatch(r"[0-9]{1,6}", value) and int(value) > 0):
                 findings.error(
                     "bad-value",
-                    f"roles.{role.name}.args: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",
+                    f"{role.flag_place(*engine.names(option))}: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",
                     "Write a number.",
                     [role.name],
                 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.reader import Reader
+from ..base.reader import Reader, is_text
 
 T = t.TypeVar("T")
 Written = t.Mapping[str, t.Any]
@@ -121,6 +121,23 @@ def read_role(
             more = one.read(At(reader, own[0], own[1], one.adds, role))
             value = value if not more else {**value, **more} if isinstance(value, dict) else (*value, *more)
         found[name] = value
+    return found
+
+
+def pieces(of: type, attribute: str, role: str, own: Written, engine: Written) -> list[tuple[str, t.Any]]:
+    """(place, entry or name) of each piece of a value that roles inherit and add to, in the order of the value: `engine.args[1]` for an
+    entry of a list, `roles.decode.extra_env` for a name."""
+    one = rows(of)[attribute]
+    inherited = source(one, role, own, engine) == "engine"
+    parts = [("engine" if inherited else f"roles.{role}", one.key, (engine if inherited else own).get(one.key))]
+    parts += [(f"roles.{role}", one.adds, own.get(one.adds))] if one.adds else []
+    found: list[tuple[str, t.Any]] = []
+    for where, key, value in parts:
+        if isinstance(value, dict):
+            found += [(f"{where}.{key}", name) for name in value]
+        elif isinstance(value, list):
+            # What is no text is left out of the value, too.
+            found += [(f"{where}.{key}[{n}]", item) for n, item in enumerate(value) if is_text(item)]
     return found
 
 
