@@ -18,6 +18,7 @@ import typing as t
 
 from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
+from .._core.base.words import is_held
 from .._core.facts import label as labels
 from .._core.work.member import Part
 from .._probes import logs
@@ -289,7 +290,7 @@ class Docker:
         write(start, docker_spec.render_start(name, group, created, grace, watched), 0o755)
         shown = guard.make_directory(self.state, group) if watched.formation else None
         # What a shell would hold, or end at, comes to it in the file as secrets do.
-        held = {key: str(value) for key, value in part.env.items() if script.is_held(str(key))}
+        held = {key: str(value) for key, value in part.env.items() if is_held(str(key))}
         env = None
         if secrets or held:
             env = os.path.join(directory, "env")

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from .._core.base.plain import Plain
+from .._core.runtimes.container import INSIDE
 from .._core.work.member import Part
 from . import docker_spec
 from .state import make_dirs, write
@@ -72,7 +73,7 @@ def write_files(directory: str, files: t.Iterable[Plain], user: str) -> t.Iterat
     for number, file in enumerate(files):
         target = os.path.normpath(file["path"])
         if not os.path.isabs(target):
-            target = os.path.join(docker_spec.INSIDE, target)
+            target = os.path.join(INSIDE, target)
         if file.get("host_path"):
             yield str(file["host_path"]), target
             continue

@@ -22,7 +22,7 @@ from ..spec.spec import ENGINE_ROLES, Group
 from ..template import template
 from ..template.kv_cache_use import filled
 from ..template.template import GroupTemplate
-from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_secrets, pairing
+from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_runtime, checks_secrets, pairing
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     checks_hardware.check(group, mode, known, findings)
+    checks_runtime.check(group, rendered, findings)
     if rendered is not None:
         _check_sizes(group, rendered, findings)
         sides = pairing.check(group, rendered, findings, known)

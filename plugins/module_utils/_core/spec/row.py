@@ -189,7 +189,7 @@ def env(at: At) -> t.Mapping[str, str]:
 
 def names_of_env(at: At) -> tuple[str, ...]:
     """Variables whose values are nobody's to see."""
-    return tuple(sorted(at.reader.env(at.where, at.written, at.key)))
+    return at.reader.secrets(at.where, at.written, at.key)
 
 
 def command(at: At) -> tuple[str, ...] | None:
