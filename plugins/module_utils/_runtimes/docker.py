@@ -22,7 +22,7 @@ from .._core.base.words import is_held
 from .._core.facts import label as labels
 from .._core.work.member import Part
 from .._probes import logs
-from . import docker_bound, docker_elsewhere, docker_images, docker_spec, gone, guard, script
+from . import docker_bound, docker_elsewhere, docker_images, docker_spec, gone, guard, masking, script
 from .batch import one_by_one
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
@@ -213,8 +213,8 @@ class Docker:
         )
         clean = logs.clean(text.decode("utf-8", "replace"))[-lines:]
         label = _label_of(found) or {}
-        for value in self._secrets(group, member, label.get("secrets") or (), found).values():
-            clean = [line.replace(value, "********") for line in clean] if len(value) > 3 else clean
+        values = self._secrets(group, member, label.get("secrets") or (), found)
+        clean = masking.masked(clean, values.values())
         self._logs[member] = (key, clean)
         return clean
 
@@ -241,6 +241,15 @@ class Docker:
         for image, policy in dict.fromkeys(map(_image_of, batch)):
             docker_images.ensure(self.api, image, policy)
         return []
+
+    def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
+        """What the engine would only say when a container is created or started."""
+        if not batch:
+            return []
+        cpus = int(self._info().get("NCPU") or 0)
+        # An engine elsewhere has other files.
+        local = self.api.path is not None
+        return [why for wanted in batch for why in docker_bound.refusals(wanted, cpus, local)]
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)

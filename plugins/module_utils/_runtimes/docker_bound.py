@@ -11,9 +11,11 @@ import re
 import typing as t
 
 from .._core.base.plain import Plain
+from .._core.base.values import number
 from .._core.runtimes.container import INSIDE
 from .._core.work.member import Part
 from . import docker_spec
+from .protocol import Wanted
 from .state import make_dirs, write
 
 _MODEL_FILES = ("config.json", "params.json")
@@ -70,7 +72,7 @@ def models(part: Part) -> list[tuple[str, str]]:
 
 def write_files(directory: str, files: t.Iterable[Plain], user: str) -> t.Iterator[tuple[str, str]]:
     """(source, target) of a member's files: those of the host where they are, those with content written beside its label."""
-    for number, file in enumerate(files):
+    for count, file in enumerate(files):
         target = os.path.normpath(file["path"])
         if not os.path.isabs(target):
             target = os.path.join(INSIDE, target)
@@ -78,7 +80,7 @@ def write_files(directory: str, files: t.Iterable[Plain], user: str) -> t.Iterat
             yield str(file["host_path"]), target
             continue
         make_dirs(os.path.join(directory, "files"))
-        path = os.path.join(directory, "files", f"{number}-{os.path.basename(target)}")
+        path = os.path.join(directory, "files", f"{count}-{os.path.basename(target)}")
         mode = file.get("mode") or 0o600
         numeric = isinstance(mode, int) or re.fullmatch(r"0?[0-7]{3}", str(mode))
         write(path, str(file["content"]), (int(mode, 8) if isinstance(mode, str) else int(mode)) if numeric else 0o600)
@@ -92,3 +94,32 @@ def give(path: str, user: str) -> None:
     if number.isdigit() and int(number) != os.geteuid():
         with contextlib.suppress(PermissionError):
             os.chown(path, int(number), -1)
+
+
+def refusals(wanted: Wanted, cpus: int, local: bool) -> t.Iterator[str]:
+    """What of a member's container is not on this host. `cpus` is how many CPUs the engine has, 0 when it does not say; only with `local`
+    are paths those of this host."""
+    name, part = wanted.member.id, wanted.part
+    limit = number(part.limits.get("cpu"))
+    if limit and cpus and limit > cpus:
+        yield f"{name}: resources.cpu is {limit:g}, and this host has {cpus} CPUs"
+    paths = [("files", str(file["host_path"])) for file in part.files if file.get("host_path")]
+    for mount in part.mounts:
+        found = docker_spec.parse_mount(mount, name)
+        if found["Type"] == "bind":
+            paths.append(("mounts", found["Source"]))
+    paths += [("devices", docker_spec.parse_device(device, name)["PathOnHost"]) for device in part.devices]
+    for key, path in paths if local else ():
+        if is_absent(path):
+            yield f"{name}: {path} of its {key} is not on this host"
+
+
+def is_absent(path: str) -> bool:
+    """Whether there is nothing at a path; not where this user may only not look."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
