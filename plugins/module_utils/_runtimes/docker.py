@@ -22,7 +22,7 @@ from .._core.base.words import is_held
 from .._core.facts import label as labels
 from .._core.work.member import Part
 from .._probes import logs
-from . import docker_bound, docker_elsewhere, docker_images, docker_spec, gone, guard, masking, script
+from . import docker_bound, docker_elsewhere, docker_images, docker_spec, docker_user, gone, guard, masking, script
 from .batch import one_by_one
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
@@ -289,7 +289,8 @@ class Docker:
         name, group = member.id, label["group"]
         directory = self.state.member_dir(group, name)
         user = str((found.get("Config") or {}).get("User") or "")
-        bound = (*docker_bound.models(part), *docker_bound.write_files(directory, part.files, user))
+        files = tuple(docker_bound.write_files(directory, part.files))
+        bound = (*docker_bound.models(part), *files)
         watched = _guard(label, part, bound)
         label = guard.stamped(label, watched)
         self.state.write_label(label)
@@ -304,23 +305,29 @@ class Docker:
         if secrets or held:
             env = os.path.join(directory, "env")
             write(env, script.render_env({**held, **secrets}))
-            docker_bound.give(env, user)
+        private = [path for path, _target in files if path.startswith(directory + os.sep)] + ([env] if env else [])
+
+        def hand_over() -> None:
+            if private:
+                docker_bound.give(private, docker_user.uid_of(self.api, name, user), name)
+
         container = Container(image, label, self.state.root, start, env, bound, guard=shown)
         try:
-            self._run(wanted, container)
+            self._run(wanted, container, hand_over)
         except CallError as exc:
             if not re.search(r"/bin/sh\"?: (stat /bin/sh: )?no such file", exc.said):
                 raise
             self._discard(name)
             exposed = dict(secrets)
-            self._run(wanted, Container(image, label, self.state.root, None, None, bound, exposed))
+            self._run(wanted, Container(image, label, self.state.root, None, None, bound, exposed), hand_over)
             told = [f"{name}: image {image} has no /bin/sh, so the member is not restarted when it crashes"]
             if secrets:
                 told.append(f"{name}: image {image} has no /bin/sh, so docker inspect shows the member's secrets")
             return told
         return []
 
-    def _run(self, wanted: Wanted, container: Container) -> None:
+    def _run(self, wanted: Wanted, container: Container, hand_over: t.Callable[[], None]) -> None:
+        """Create and start it. In between, when the engine can be asked who runs in it, its files are handed over."""
         name = wanted.member.id
         body = docker_spec.render(wanted.member, wanted.part, container, self._traits_now())
         hint = "Correct what it names in the spec, then run again."
@@ -336,6 +343,7 @@ class Docker:
                 raise
             self._make_room(name)
             create()
+        hand_over()
         try:
             self.api.call(f"Starting container {name}", lambda c: c.start(name), hint=hint, member=name)
         except CallError as exc:
