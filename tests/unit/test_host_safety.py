@@ -15,9 +15,10 @@ import planned
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, model, model_links, small_file
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_bound, docker_user, folder
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_bound, docker_user, folder, trusted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_bound import Inside, models
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 ALICE = 54321
@@ -262,3 +263,56 @@ def test_who_cannot_give_files_away_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "chown", refuse)
     with pytest.raises(HostError, match=f"Giving {path} to user {ALICE} of the image: .*Use become"):
         docker_bound.give([str(path)], ALICE, "g-router")
+
+
+# -- the state directory -----------------------------------------------------------------------------------------------------------------
+
+
+@root
+def test_a_state_directory_in_another_users_folder_is_not_used(tmp_path: Path) -> None:
+    home = tmp_path / "alice"
+    home.mkdir()
+    owned(home)
+    with (
+        pytest.raises(HostError, match=rf"{home} belongs to user {ALICE}, who could put a link in its place"),
+        State(str(home / "s")).lock(),
+    ):
+        pass
+    assert list(home.iterdir()) == []
+    # A link of hers to a folder of root's is as good.
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    owned(tmp_path / "link")
+    assert trusted.untrusted(str(tmp_path / "link" / "s")) == f"{tmp_path}/link belongs to user {ALICE}"
+
+
+def test_a_folder_that_everybody_may_write_to_is_nobodys(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    assert trusted.untrusted(str(shared / "s")) == f"everybody may write to {shared}"
+    # As /tmp is: what is in it is of whom it is.
+    shared.chmod(0o1777)
+    assert trusted.untrusted(str(shared / "s")) == ""
+    with State(str(shared / "s")).lock():
+        pass
+
+
+def test_the_lock_of_a_host_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "s" / "host.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(HostError, match=r"Locking .*/s/host.lock"), State(str(tmp_path / "s")).lock():
+        pass
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_labels_and_records_are_files(tmp_path: Path) -> None:
+    state = State(str(tmp_path / "s"))
+    group = tmp_path / "s" / "groups" / "g"
+    (group / "members" / "g-prefill-0").mkdir(parents=True)
+    (tmp_path / "other.json").write_text("{}")
+    (group / "record.json").symlink_to(tmp_path / "other.json")
+    os.mkfifo(group / "members" / "g-prefill-0" / "label.json")
+    assert (state.labels(), state.records()) == ([], {})
+    assert [one.why for one in state.damaged()] == ["it is no regular file"] * 2
