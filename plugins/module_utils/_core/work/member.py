@@ -12,6 +12,8 @@ from ..base.checked import ports_of
 from ..base.errors import PdError
 from ..base.plain import IF_ANY, Plain, every, name, texts, to_plain
 
+# Of members that were started without a word about it.
+DEFAULT_GRACE = 30.0
 # Contiguous ports by the name of their band: {name: {base, count}}.
 Bands = t.Mapping[str, t.Mapping[str, int]]
 
@@ -60,6 +62,11 @@ class Stop:
 
     grace: float | None = None
     drain: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """From SIGTERM to SIGKILL. 0 is a word: it is killed as soon as it has been asked. Only who says nothing gets the default."""
+        return DEFAULT_GRACE if self.grace is None else float(self.grace)
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Stop:
