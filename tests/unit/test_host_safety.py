@@ -13,16 +13,12 @@ from pathlib import Path
 
 import planned
 import pytest
-from builders import judge, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, model, model_links, small_file
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
     docker_bound,
-    docker_spec,
     docker_user,
     folder,
-    supervisor_conf,
-    systemd_unit,
     trusted,
 )
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_bound import Inside, models
@@ -31,7 +27,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 ALICE = 54321
-LABEL = {"group": "g", "role": "prefill", "index": 0, "revision": "r", "generation": 1}
 
 
 def owned(path: Path, uid: int = ALICE) -> Path:
@@ -326,20 +321,3 @@ def test_labels_and_records_are_files(tmp_path: Path) -> None:
     os.mkfifo(group / "members" / "g-prefill-0" / "label.json")
     assert (state.labels(), state.records()) == ([], {})
     assert [one.why for one in state.damaged()] == ["it is no regular file"] * 2
-
-
-# -- a grace of nothing ------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_stop_within_no_time_is_no_stop_within_thirty_seconds() -> None:
-    none = planned.member({"id": "g-prefill-0", "stop": {"grace": 0, "drain": 0}})
-    unsaid = planned.member({"id": "g-prefill-0"})
-    assert (none.stop.seconds, unsaid.stop.seconds) == (0, 30)
-    # To systemd 0 is for ever.
-    assert "TimeoutStopSec=1ms\n" in systemd_unit.render(none, none.leader, "g", "/d", "/s", False)
-    assert "TimeoutStopSec=30\n" in systemd_unit.render(unsaid, unsaid.leader, "g", "/d", "/s", False)
-    assert "stopwaitsecs=0\n" in supervisor_conf.render_member("g-prefill-0", "/d", "/l", {}, 0)
-    container = docker_spec.Container("i", {**LABEL, "member": "g-prefill-0"}, "/s", "/d/start")
-    assert docker_spec.render(none, none.leader, container, docker_spec.Traits())["StopTimeout"] == 2
-    assert "{ sleep 0 && kill -KILL" in docker_spec.render_start("g-prefill-0", "g", 0, 0)
-    assert judge(spec(limits={"stop": 0})).group.limits["stop"] == 0

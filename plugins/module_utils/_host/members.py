@@ -113,6 +113,7 @@ class Work:
         return {
             "changed": bool(self.created or self.removed or self.adopted or self.record_changed),
             "phase": self.order.phase,
+            "group": self.group,
             "created": self.created,
             "removed": self.removed,
             "adopted": self.adopted,
@@ -419,7 +420,7 @@ class Work:
             with self.store.lock():
                 lock.check(self.store, self.group, self.order.holder)
             its = self.drivers.get(str(live["label"].get("runtime")), self.driver)
-            its.remove(self.group, name, Stop.from_plain(stop).seconds)
+            its.remove(self.group, name, Stop.from_plain(stop).patience)
         except PdError as exc:
             return str(exc)
         return ""

@@ -81,7 +81,7 @@ class Container:
 def render(member: Member, part: Part, container: Container, traits: Traits) -> dict[str, t.Any]:
     """The body of POST /containers/create for one part of a member."""
     name, argv = member.id, [str(word) for word in part.argv]
-    grace = math.ceil(member.stop.seconds)
+    grace = math.ceil(member.stop.patience)
     attempts = int(member.restart.get("attempts") or 0)
     gpus = _gpus(part, traits, name)
     env = {
@@ -177,7 +177,7 @@ _pd_stop() {{
     _pd_stopped=1
     [ -n "$_pd_child" ] || return
     kill -TERM "$_pd_child" 2>/dev/null
-    {{ sleep {math.ceil(grace)} && kill -KILL "$_pd_child"; }} >/dev/null 2>&1 &
+    {{ sleep {max(1, math.ceil(grace))} && kill -KILL "$_pd_child"; }} >/dev/null 2>&1 &
 }}
 trap _pd_stop TERM
 # Shells let what runs beside them ignore these two, and not every shell takes it back.

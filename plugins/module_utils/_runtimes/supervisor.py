@@ -207,7 +207,7 @@ class Supervisor:
                     directory,
                     self.state.log_path(group, name),
                     member.restart,
-                    member.stop.seconds,
+                    member.stop.patience,
                 )
                 write(self._conf(name), conf)
                 self._start(name)

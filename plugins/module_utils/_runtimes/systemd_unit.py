@@ -44,9 +44,8 @@ def render(
 
     Its environment comes from its own `run`: what marks its processes must not mark the script, which ends leftovers by that mark; and no
     value, whatever is in it, has a meaning there. It is `simple`, so that a member which ends at once is told by who waits for it, with its
-    log, like one that ends later. `log` is a file to log to, instead of the journal. To systemd a
-    stop within 0 s takes as long as it likes: it gets a millisecond."""
-    name, restart, grace = member.id, member.restart, member.stop.seconds
+    log, like one that ends later. `log` is a file to log to, instead of the journal."""
+    name, restart, grace = member.id, member.restart, member.stop.patience
     attempts = max(0, int(restart.get("attempts") or 0))
     # Counted are starts. One that takes most of a window and fails must still count when the next one fails as late.
     interval = max(1, int(restart.get("window") or DEFAULT_WINDOW)) * (attempts + 1)
@@ -67,7 +66,7 @@ Restart={"on-failure" if attempts else "no"}
 RestartPreventExitStatus={REFUSED}
 RestartSec=1
 KillMode=control-group
-TimeoutStopSec={round(grace) or "1ms"}
+TimeoutStopSec={max(1, round(grace))}
 StandardOutput={output}
 StandardError=inherit
 SyslogIdentifier={PREFIX}{name}

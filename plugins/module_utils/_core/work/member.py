@@ -12,8 +12,6 @@ from ..base.checked import ports_of
 from ..base.errors import PdError
 from ..base.plain import IF_ANY, Plain, every, name, texts, to_plain
 
-# Of members that were started without a word about it.
-DEFAULT_GRACE = 30.0
 # Contiguous ports by the name of their band: {name: {base, count}}.
 Bands = t.Mapping[str, t.Mapping[str, int]]
 
@@ -56,6 +54,10 @@ class Probe:
         )
 
 
+# What a member is given to end, in seconds, where neither plan nor label says it: members of earlier versions.
+DEFAULT_GRACE = 30.0
+
+
 @dataclass(frozen=True)
 class Stop:
     """How long a member that leaves is waited for, in seconds: for its requests (`drain`), then for its end (`grace`)."""
@@ -64,8 +66,8 @@ class Stop:
     drain: float | None = None
 
     @property
-    def seconds(self) -> float:
-        """From SIGTERM to SIGKILL. 0 is a word: it is killed as soon as it has been asked. Only who says nothing gets the default."""
+    def patience(self) -> float:
+        """Seconds between asking it to end and killing it: 0 is an answer, and only a plan that says nothing gets the default."""
         return DEFAULT_GRACE if self.grace is None else float(self.grace)
 
     @classmethod
