@@ -243,7 +243,8 @@ class ActionModule(PdAction):
         return {role: secrets_of(spec, role) for role in roles}
 
     def _check_secrets(self, plan: Plan, wanted: t.Collection[tuple[str, str]]) -> None:
-        """What no member can be started with, before anything stops: each host refuses alike, and none has been locked."""
+        """What no member can be started with, before anything stops: each host refuses alike, and none has been locked. What is wrong with
+        those of a spec has been said of the spec."""
         by_role = self._secrets_by_role(plan, {role for role, _name in wanted})
         for role, name in sorted(wanted):
             why = no_secret(by_role[role].get(name))

@@ -121,10 +121,10 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
     return Role(name=name, **values, own=frozenset(key for key, value in own.items() if value is not None))
 
 
-def secrets_of(spec: t.Any, role: str) -> dict[str, t.Any]:
-    """The values of a role's secrets as written, for the members action alone: they are in no plan, record, revision or result."""
+def secrets_of(spec: t.Any, role: str) -> dict[str, str]:
+    """The values of a role's secrets, for the members action alone: they are in no plan, record, revision or result."""
     written = spec if isinstance(spec, dict) else {}
     own, engine = (written.get("roles") or {}).get(role) or {}, written.get("engine") or {}
     from_engine = row.source(row.rows(Role)["secrets"], role, own, engine) == "engine"
     found = (engine if from_engine else own).get("secrets") or {}
-    return {str(key): value for key, value in found.items()}
+    return {str(key): str(value) for key, value in found.items()}
