@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 import typing as t
 from pathlib import Path
@@ -14,7 +15,15 @@ from pathlib import Path
 import planned
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, model, model_links, small_file
+from ansible_collections.inferops.pd.plugins.module_utils._probes import (
+    carried,
+    executables,
+    model,
+    model_links,
+    ports,
+    processes,
+    small_file,
+)
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
     docker_bound,
     docker_user,
@@ -321,3 +330,49 @@ def test_labels_and_records_are_files(tmp_path: Path) -> None:
     os.mkfifo(group / "members" / "g-prefill-0" / "label.json")
     assert (state.labels(), state.records()) == ([], {})
     assert [one.why for one in state.damaged()] == ["it is no regular file"] * 2
+
+
+# -- what a process says of itself -------------------------------------------------------------------------------------------------------
+
+MARKS = {
+    "INFEROPS_PD_MEMBER": "g-prefill-0",
+    "INFEROPS_PD_STATE": "/var/lib/inferops-pd",
+    "INFEROPS_PD_FORMATION": "f-1",
+}
+LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); time.sleep(60)"
+
+
+@root
+@pytest.mark.parametrize(("user", "member", "formation"), [(None, "g-prefill-0", "f-1"), (65534, None, None)])
+def test_a_strangers_listener_is_no_members(user: int | None, member: str | None, formation: str | None) -> None:
+    """Whatever it carries: else it would be ready for a member, or keep the member's port from being told as taken."""
+    words = ["/usr/bin/python3", "-c", LISTEN]
+    with subprocess.Popen(words, env=MARKS, user=user, cwd="/", stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        (found,) = ports.listening({port})
+        assert (found.pid, found.member) == (process.pid, member)
+        assert carried.serving(port, [found]) == {"formation": formation, "listener_member": member}
+        process.kill()
+
+
+@root
+@pytest.mark.parametrize(
+    ("cgroup", "within", "believed"),
+    [
+        (f"0::/system.slice/docker-{'a' * 64}.scope\n", True, True),
+        (f"4:pids:/docker/{'a' * 64}\n0::/\n", True, True),
+        (f"0::/user.slice/user-1000.slice/user@1000.service/{'a' * 64}\n", True, False),
+        ("0::/user.slice/user-1000.slice/session-1.scope\n", False, False),
+    ],
+)
+def test_what_another_user_runs_is_believed_in_a_container(
+    tmp_path: Path, cgroup: str, within: bool, believed: bool
+) -> None:
+    (tmp_path / "7").mkdir()
+    owned(tmp_path / "7")
+    (tmp_path / "7" / "cgroup").write_text(cgroup)
+    assert processes.in_container(7, str(tmp_path)) is within
+    assert processes.is_believed(7, str(tmp_path)) is believed
+    owned(tmp_path / "7", 0)
+    assert processes.is_believed(7, str(tmp_path)) is True

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import typing as t
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.action.members import sealed, secrets_coming
+from ansible_collections.inferops.pd.plugins.action.members import ActionModule, sealed, secrets_coming
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.reader import no_secret
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.masking import masked
 
@@ -66,3 +68,35 @@ def test_the_secrets_of_what_a_plan_creates_wherever_it_is() -> None:
     ]
     plan = {"members": members, "hosts": {"h1": {"create": ["g-prefill-0"]}, "h2": {"create": []}}}
     assert secrets_coming(plan) == {("prefill", "A"), ("prefill", "B")}
+
+
+class Asked:
+    """What the action that carries out phases has of a task: secrets by role, or none."""
+
+    def __init__(self, secrets: object) -> None:
+        self.args = {"secrets": secrets}
+
+    _secrets_by_role = ActionModule._secrets_by_role
+    _check_secrets = ActionModule._check_secrets
+
+    def _spec_with_secrets(self, _plan: object) -> dict[str, object]:
+        return {"engine": {"secrets": {"KEY": "of the spec"}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"prefill": {"KEY": None}}, "is empty"),
+        ({"prefill": {"KEY": True}}, "is a boolean"),
+        ({}, "is empty"),
+        ({"decode": {"KEY": "x"}}, "is empty"),
+    ],
+)
+def test_secrets_of_a_task_are_looked_at_before_anything_is_locked(given: object, said: str) -> None:
+    with pytest.raises(PdError, match=f"Secret KEY of role prefill: the secret {said}.*Nothing was changed"):
+        Asked(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
+
+
+@pytest.mark.parametrize("given", [None, {"prefill": {"KEY": "x"}}, {"prefill": {"KEY": 0}}])
+def test_and_those_that_are_there_are_fine(given: object) -> None:
+    Asked(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
