@@ -17,6 +17,8 @@ from docker_engine import BARE, IMAGE, Engine, NoEngineError, fixture_engine, re
 from integration import support_runtime as support
 from ports import free_ports
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.runtimes import container as forms
+from ansible_collections.inferops.pd.plugins.module_utils._core.runtimes.accepts import CPUS, MEMORY, UnfitError
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, hidden
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
@@ -253,6 +255,53 @@ def test_a_link_in_a_models_folder_shows_a_container_no_other_folder(host: Host,
     assert "weights of the model" in said
     assert f"{store}/weights" in said
     assert "private" not in said
+
+
+BIND = {"Type": "bind", "Source": "/srv"}
+REFUSED_BY_BOTH: dict[str, tuple[t.Any, dict[str, t.Any]]] = {
+    "capitals": (lambda: forms.image("Registry/Engine:1"), {"Image": "Registry/Engine:1"}),
+    "no tag": (lambda: forms.image("engine:"), {"Image": "engine:"}),
+    "half a digest": (lambda: forms.image("engine@sha256:12"), {"Image": "engine@sha256:12"}),
+    "the whole container": (lambda: forms.mount("/srv:/"), {"HostConfig": {"Mounts": [{**BIND, "Target": "/"}]}}),
+    "nowhere in it": (lambda: forms.mount("/srv:x"), {"HostConfig": {"Mounts": [{**BIND, "Target": "x"}]}}),
+    "below /proc": (
+        lambda: forms.mount("/srv:/proc/sys"),
+        {"HostConfig": {"Mounts": [{**BIND, "Target": "/proc/sys"}]}},
+    ),
+    "no volume": (
+        lambda: forms.mount("./x:/x"),
+        {"HostConfig": {"Mounts": [{"Type": "volume", "Source": "./x", "Target": "/x"}]}},
+    ),
+    "twice": (None, {"HostConfig": {"Mounts": [{**BIND, "Target": "/x/"}, {**BIND, "Target": "/y/../x"}]}}),
+    "too little CPU": (None, {"HostConfig": {"NanoCpus": 10**6}}),
+    "more CPUs than here": (None, {"HostConfig": {"NanoCpus": 8192 * 10**9}}),
+    "too little memory": (None, {"HostConfig": {"Memory": 6 * 2**20 - 1}}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_BY_BOTH)
+def test_what_a_spec_is_refused_for_the_engine_refuses(host: Host, case: str) -> None:
+    judge, body = REFUSED_BY_BOTH[case]
+    if judge is not None:
+        with pytest.raises(UnfitError):
+            judge()
+    with pytest.raises(HostError):
+        raw(host, body)
+
+
+def raw(host: Host, body: dict[str, t.Any]) -> None:
+    """A container as the engine itself takes it."""
+    api = host.runtime.api
+    whole = {"Image": IMAGE, "Cmd": ["/bin/sh", "-c", "true"], **body}
+    api.call("Creating", lambda c: c.create_container_from_config(whole, "raw"))
+    api.call("Starting", lambda c: c.start("raw"))
+
+
+def test_what_stands_at_the_bounds_is_taken(host: Host) -> None:
+    assert (CPUS.least, MEMORY.least) == (0.01, 6 * 2**20)
+    raw(host, {"HostConfig": {"NanoCpus": 10**7, "Memory": int(MEMORY.least) * 2}})
+    found = host.engine.inspect("raw")["HostConfig"]
+    assert (found["NanoCpus"], found["Memory"]) == (10**7, int(MEMORY.least) * 2)
 
 
 def test_what_it_could_not_start_is_told_when_it_is_locked(host: Host, port: int) -> None:

@@ -69,6 +69,10 @@ SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
         {"roles.prefill.extra_args": ["--kv-transfer-config={kv_role: kv_both}"]},
         ["--kv-transfer-config", "JSON"],
     ),
+    "a secret that is null": (
+        {"engine.secrets": {"VLLM_API_KEY": None}},
+        ["engine.secrets.VLLM_API_KEY: the secret is empty", "vault"],
+    ),
     "engine missing": (
         {"engine.executable": "/opt/none/vllm"},
         ["/opt/none/vllm is not there, or not executable, on node", "engine.executable"],

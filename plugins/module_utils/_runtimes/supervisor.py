@@ -195,6 +195,8 @@ class Supervisor:
             for kind, given in (("mounts", part.mounts), ("devices", part.devices))
             if given
         ]
+        if part.limits:
+            warnings.append(f"{name}: resources are limits that runtime supervisor cannot set; it ignores them.")
         with self.state.lock():
             self._ensure()
             self._forget_program(name)

@@ -179,8 +179,8 @@ def device(value: t.Any) -> Device:
         raise UnfitError("has no absolute path", _DEVICE_TODO)
     if _CONTROL.search(source + target):
         raise UnfitError("has a control character in a path", _DEVICE_TODO)
-    if not re.fullmatch(r"[rwm]{1,3}", rights) or len(set(rights)) < len(rights):
-        raise UnfitError(f"has the rights {rights!r}, which are not r, w and m, each once at most", _DEVICE_TODO)
+    if not re.fullmatch(r"[rwm]{1,3}", rights):
+        raise UnfitError(f"has the rights {rights!r}, which are not some of r, w and m", _DEVICE_TODO)
     return Device(source, target, rights)
 
 
