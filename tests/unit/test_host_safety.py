@@ -9,6 +9,7 @@ import io
 import os
 import subprocess
 import tarfile
+import tempfile
 import typing as t
 from pathlib import Path
 
@@ -120,13 +121,32 @@ def test_nobody_gets_by_a_link_what_he_may_not_read(weights: Path, tmp_path: Pat
     # What everybody may read, or is the maker's, is followed.
     owned(secret)
     assert model_links.leads_to(str(link)) == str(secret)
-    # A file that everybody may read is no secret; in a folder that is not everybody's it still is one.
+    # What its maker may read anyway, by a group or as everybody, is no secret; in a folder that he may not look into it still is one.
     owned(secret, 0).chmod(0o644)
     tmp_path.chmod(0o700)
     assert model_links.leads_to(str(link)) is None
     link.unlink()
     link.symlink_to("/etc/passwd")
     assert model_links.leads_to(str(owned(link))) == os.path.realpath("/etc/passwd")
+
+
+@root
+def test_a_group_may_share_a_store_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_links, "_groups", lambda uid: frozenset({777} if uid == ALICE else ()))
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        store = Path(made)
+        store.chmod(0o750)
+        weights = store / "weights"
+        weights.write_text("x")
+        weights.chmod(0o640)
+        for path in (store, weights):
+            os.chown(path, 0, 777)
+        link = tmp_path / "weights"
+        link.symlink_to(weights)
+        assert model_links.leads_to(str(owned(link))) == str(weights)
+        assert model_links.leads_to(str(owned(link, ALICE + 1))) is None
+        store.chmod(0o700)
+        assert model_links.leads_to(str(owned(link))) is None
 
 
 @root

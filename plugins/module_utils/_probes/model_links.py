@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 import typing as t
 
@@ -15,8 +16,8 @@ _HOPS = 40
 def leads_to(path: str) -> str | None:
     """The regular file that a path is, or that a link at it leads to; None for anything else, and for a link that is not to be followed.
 
-    A link is followed into the `blobs` of its own Hugging Face cache; else, at each hop, where it was made by root, by whoever looks or by
-    the owner of the file, or where everybody may read the file."""
+    A link is followed into the `blobs` of its own Hugging Face cache; else, at each hop, where it was made by root, by whoever looks, by
+    the owner of the file, or by somebody who may read it anyway."""
     try:
         place = os.path.realpath(path)
         found = os.stat(place)
@@ -28,9 +29,11 @@ def leads_to(path: str) -> str | None:
     home = blobs(os.path.dirname(path))
     if home and os.path.dirname(place) == os.path.realpath(home):
         return place
-    if makers <= {0, os.geteuid(), found.st_uid} or _open_to_all(place, found.st_mode):
-        return place
-    return None
+    own = {0, os.geteuid(), found.st_uid}
+    try:
+        return place if all(uid in own or _may_read(uid, place) for uid in makers) else None
+    except OSError:
+        return None
 
 
 def blobs(folder: str) -> str | None:
@@ -51,13 +54,25 @@ def _hops(path: str) -> t.Iterator[str]:
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.readlink(path))
 
 
-def _open_to_all(place: str, mode: int) -> bool:
-    if not mode & stat.S_IROTH:
-        return False
-    folder = os.path.dirname(place)
-    while True:
-        if not os.stat(folder).st_mode & stat.S_IXOTH:
-            return False
-        if folder == os.path.dirname(folder):
-            return True
-        folder = os.path.dirname(folder)
+def _may_read(uid: int, place: str) -> bool:
+    """Whether a user may read a file, by the modes of it and of the folders above it."""
+    groups = _groups(uid)
+    folders, above = [], os.path.dirname(place)
+    while above not in folders:
+        folders.append(above)
+        above = os.path.dirname(above)
+    return _has(uid, groups, os.stat(place), 4) and all(_has(uid, groups, os.stat(folder), 1) for folder in folders)
+
+
+def _has(uid: int, groups: t.Collection[int], found: os.stat_result, right: int) -> bool:
+    """Whether a mode gives a user a right: 4 to read, 1 to look into."""
+    shift = 6 if found.st_uid == uid else 3 if found.st_gid in groups else 0
+    return bool(found.st_mode >> shift & right)
+
+
+def _groups(uid: int) -> frozenset[int]:
+    try:
+        user = pwd.getpwuid(uid)
+        return frozenset(os.getgrouplist(user.pw_name, user.pw_gid))
+    except (KeyError, OSError):
+        return frozenset()

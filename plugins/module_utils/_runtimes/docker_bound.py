@@ -152,7 +152,7 @@ def refusals(wanted: Wanted, cpus: int, local: bool) -> t.Iterator[str]:
     for link in unfollowed(part) if local else ():
         yield (
             f"{name}: {link} leads to {os.path.realpath(link)}, which whoever made the link may not read, so no container gets to see it;"
-            " put a copy there, or make the file readable for everybody"
+            " put a copy there, or let that user read the file"
         )
     for key, path in paths if local else ():
         if is_absent(path):
