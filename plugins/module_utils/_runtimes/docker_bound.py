@@ -10,6 +10,7 @@ import re
 import stat
 import typing as t
 
+from .._core.base.mounts import Mounts
 from .._core.base.plain import Plain
 from .._core.base.values import number
 from .._core.runtimes.container import INSIDE
@@ -85,8 +86,10 @@ def _model_folders(part: Part) -> list[str]:
     words = [str(word) for word in part.argv]
     paths = [part.model] if part.model else []
     paths += [value for word in words for value in (word, word.partition("=")[2]) if value.startswith("/")]
-    normal = dict.fromkeys(os.path.normpath(p) for p in paths)
-    return [p for p in normal if p != "/" and any(os.path.isfile(os.path.join(p, name)) for name in _MODEL_FILES)]
+    # What the user mounts there is meant, and not what the host has under the same name.
+    mine = Mounts(part.mounts)
+    normal = [p for p in dict.fromkeys(map(os.path.normpath, paths)) if p != "/" and not mine.target_of(p)]
+    return [p for p in normal if any(os.path.isfile(os.path.join(p, name)) for name in _MODEL_FILES)]
 
 
 def _links(folder: str) -> t.Iterator[tuple[str, str, str | None]]:
