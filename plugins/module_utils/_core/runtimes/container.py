@@ -11,6 +11,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ..base.mounts import normal
 from ..base.values import boolean
 from .accepts import UnfitError
 
@@ -91,17 +92,6 @@ class Mount:
         return normal(self.target)
 
 
-def normal(path: str) -> str:
-    """An absolute path without `.`, `..` and doubled slashes."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/" + "/".join(parts)
-
-
 def mount(value: t.Any) -> Mount:
     """A mount of the spec: text as `docker run -v` reads it, or {source, target, mode or read_only}. Raises UnfitError."""
     source, target, words = _mount_of_mapping(value) if isinstance(value, t.Mapping) else _mount_of_text(value)
@@ -143,8 +133,6 @@ def _mount_of_text(value: t.Any) -> tuple[str, str, set[str]]:
 def _check_target(target: str) -> None:
     if target == "/":
         raise UnfitError("would take the place of the whole container", "Mount it below a folder of its own.")
-    if target == INSIDE or target.startswith(INSIDE + "/"):
-        raise UnfitError(f"is below {INSIDE}, where the collection's own files are", "Mount it elsewhere.")
     if target == "/proc" or (target.startswith("/proc/") and target not in _IN_PROC):
         raise UnfitError("is below /proc, where container engines mount nothing", "Mount it elsewhere.")
 
