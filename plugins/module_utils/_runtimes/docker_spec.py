@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from .._core.base import sizes
 from .._core.base.plain import Plain
-from .._core.base.words import is_held
+from .._core.base.process_words import is_held
 from .._core.runtimes import container as forms
 from .._core.runtimes.accepts import UnfitError
 from .._core.runtimes.container import INSIDE

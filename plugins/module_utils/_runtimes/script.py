@@ -11,7 +11,7 @@ import shlex
 import shutil
 import typing as t
 
-from .._core.base.words import VARIABLE, is_held
+from .._core.base.process_words import VARIABLE, is_held
 from .errors import HostError
 from .guard import quote
 

@@ -11,7 +11,7 @@ import shlex
 import typing as t
 
 from .finding import Findings
-from .words import LONGEST, VARIABLE, is_held, unfit
+from .process_words import LONGEST, VARIABLE, is_held, unfit
 
 # What a plan of one group may hold: more is a slip of the finger.
 MAX_COUNT = 100_000

@@ -10,9 +10,9 @@ import typing as t
 
 from ..base.finding import Findings
 from ..base.placeholders import PLACEHOLDER
+from ..base.process_words import ALL_WORDS
 from ..base.sizes import parse_bytes, told_size
 from ..base.values import number
-from ..base.words import ALL_WORDS
 from ..runtimes.accepts import Accepts, Bounds, Judge, UnfitError
 from ..runtimes.table import runtime_of
 from ..spec.fields import CacheService, Process

@@ -26,6 +26,7 @@ from . import (
     checks_cache,
     checks_engine,
     checks_hardware,
+    checks_keys,
     checks_router,
     checks_runtime,
     checks_secrets,
@@ -74,6 +75,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
         checks_router.check(group, rendered, sides, findings)
         checks_cache.check(group, rendered, sides, known, findings)
         checks_secrets.check(group, findings)
+        checks_keys.check(group, rendered, lambda role: spec.secrets_of(raw, role), findings)
         resources.check(group, rendered, known, findings)
         group = filled(group, rendered.uses, mode)
     return Verdict(findings, group, rendered)
