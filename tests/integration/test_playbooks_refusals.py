@@ -70,8 +70,8 @@ SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
         ["--kv-transfer-config", "JSON"],
     ),
     "a secret that is null": (
-        {"engine.secrets": {"VLLM_API_KEY": None}},
-        ["engine.secrets.VLLM_API_KEY: the secret is empty", "vault"],
+        {"engine.secrets": {"HF_TOKEN": None}},
+        ["engine.secrets.HF_TOKEN: the secret is empty", "vault"],
     ),
     "a port for two members": (
         {"engine.args": ["--master-port=29500"]},
