@@ -69,6 +69,10 @@ SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
         {"roles.prefill.extra_args": ["--kv-transfer-config={kv_role: kv_both}"]},
         ["--kv-transfer-config", "JSON"],
     ),
+    "a secret that is null": (
+        {"engine.secrets": {"HF_TOKEN": None}},
+        ["engine.secrets.HF_TOKEN: the secret is empty", "vault"],
+    ),
     "a port for two members": (
         {"engine.args": ["--master-port=29500"]},
         ["engine.args: --master-port=29500: 2 members (prefill and decode) would take it, and have the one host node"],

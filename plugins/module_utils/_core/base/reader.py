@@ -11,10 +11,11 @@ import shlex
 import typing as t
 
 from .finding import Findings
+from .process_words import LONGEST, VARIABLE, is_held, unfit
 
 # What a plan of one group may hold: more is a slip of the finger.
 MAX_COUNT = 100_000
-RESOURCES = {"cpu": r"\d+(\.\d+)?", "memory": r"\d+(\.\d+)?\s*([KMGT]i?B?|B)?"}
+RESOURCES = {"cpu": r"\d{1,15}(\.\d{1,9})?", "memory": r"\d{1,15}(\.\d{1,9})?\s*([KMGT]i?B?|B)?"}
 # Keys that mean something this product refuses: the reason is the answer.
 REFUSED = {
     "scaling_schedule": "scheduled scaling does not go with prefill/decode groups: a schedule would change one role's count while the other"
@@ -69,7 +70,6 @@ FOREIGN = {
     **dict.fromkeys(("build",), "Write image: NAME; the collection builds none."),
     **dict.fromkeys(("pull_policy", "imagePullPolicy"), "Write pull: missing, always or never."),
 }
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 # Roles that take whole GPUs, and so no share of a CPU.
 GPU_ROLES = ("prefill", "decode")
 
@@ -83,6 +83,19 @@ def told(value: t.Any) -> str:
     if isinstance(value, str) and not _HARMLESS.fullmatch(value.strip()):
         return f"text of {len(value)} characters"
     return kind(value) if isinstance(value, (dict, list, type(None))) else repr(value)
+
+
+NO_SECRET = "Write its text: a variable that is not set, or an empty entry of a vault, comes to this. Without a secret leave the key out."
+
+
+def no_secret(value: t.Any) -> str:
+    """Why a value cannot be a secret's, without it; empty when it can. As text these would be `None`, or `True`: a key that anybody
+    guesses."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return "the secret is empty"
+    if isinstance(value, bool):
+        return "the secret is a boolean, not text"
+    return f"the secret is {kind(value)}, not text" if isinstance(value, (t.Mapping, list, tuple)) else ""
 
 
 def kind(value: t.Any) -> str:
@@ -179,9 +192,18 @@ class Reader:
         )
         return True
 
+    def whole(self, where: str, written: t.Any) -> None:
+        """All that is written at a place: what nothing can be started with is told by its place alone."""
+        for place, wrong in unfit(written, where):
+            self.findings.error("bad-value", f"{place}: {wrong}.", "Remove it.")
+
     def text(self, where: str, mapping: t.Mapping[str, t.Any], key: str, required: str = "") -> str | None:
         value = mapping.get(key)
-        if value is None or value == "":
+        blank = isinstance(value, str) and not value.strip()
+        if blank and value and not required:
+            self.findings.error("bad-value", f"{where}.{key}: it is blank.", f"Write {key}: ..., or leave it out.")
+            return None
+        if value is None or blank:
             if required:
                 self.findings.error("missing-value", f"{where}.{key}: missing: {required}.", f"Write {key}: ...")
             return None
@@ -282,6 +304,7 @@ class Reader:
                 self.bad(f"{where}.{key}[{number}]", item, "text such as --flag=value")
             else:
                 out.append(str(item))
+                self.fits(f"{where}.{key}[{number}]", out[-1])
         return out
 
     def command(self, where: str, mapping: t.Mapping[str, t.Any]) -> tuple[str, ...] | None:
@@ -290,11 +313,21 @@ class Reader:
             return None
         if isinstance(value, str):
             try:
-                return tuple(shlex.split(value))
+                words = tuple(shlex.split(value))
             except ValueError:
                 self.bad(f"{where}.command", value, "a command line whose quotes close")
                 return None
-        return tuple(self.texts(where, {"command": value}, "command"))
+        else:
+            words = tuple(self.texts(where, {"command": value}, "command"))
+            if not isinstance(value, list) or len(words) < len(value):
+                return words  # what is wrong has been said
+        if not words or not words[0].strip():
+            self.findings.error(
+                "bad-value",
+                f"{where}.command: it names no program.",
+                "Write the program first, or leave command out for the recipe's.",
+            )
+        return words
 
     def env(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> dict[str, str]:
         out = {}
@@ -302,14 +335,9 @@ class Reader:
             name = str(name)
             if self._glued(f"{where}.{key}", name, number, value, ()):
                 continue
-            if not _ENV_NAME.fullmatch(name):
-                shown = repr(name) if _WORD.fullmatch(name) else f"the name of entry {number}"
-                self.findings.error(
-                    "bad-value",
-                    f"{where}.{key}: {shown} is no name of an environment variable.",
-                    "Use letters, digits and underscores.",
-                )
-            elif isinstance(value, (dict, list)):
+            if not self._is_variable(f"{where}.{key}", name, number):
+                continue
+            if isinstance(value, (dict, list)):
                 # A secret's value must not be repeated in a message.
                 self.findings.error(
                     "bad-value", f"{where}.{key}.{name}: the value is not text.", "Write text; JSON in quotes."
@@ -318,4 +346,50 @@ class Reader:
                 out[name] = "1" if value else "0"
             else:
                 out[name] = "" if value is None else str(value)
+                self.fits(f"{where}.{key}.{name}", f"{name}={out[name]}")
         return out
+
+    def secrets(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> tuple[str, ...]:
+        """The names of secrets. Of a value it is looked at whether it can be one; it is in no message."""
+        found = []
+        for number, (name, value) in enumerate(self.mapping(where, mapping, key).items(), 1):
+            name = str(name)
+            if self._glued(f"{where}.{key}", name, number, value, ()):
+                continue
+            if not self._is_variable(f"{where}.{key}", name, number):
+                continue
+            found.append(name)
+            why = no_secret(value)
+            if why:
+                self.findings.error("bad-secret", f"{where}.{key}.{name}: {why}.", NO_SECRET)
+            elif is_held(name):
+                self.findings.error(
+                    "bad-secret",
+                    f"{where}.{key}.{name}: shells hold a variable of that name for themselves, so no secret can be handed on in it.",
+                    "Give the secret the name of a variable that the engine reads.",
+                )
+            else:
+                self.fits(f"{where}.{key}.{name}", f"{name}={value}")
+        return tuple(sorted(found))
+
+    def fits(self, place: str, word: str) -> None:
+        """One word of a command line, or NAME=value: the kernel executes nothing with a longer one."""
+        size = len(word.encode("utf-8", "surrogatepass"))
+        if size > LONGEST:
+            self.findings.error(
+                "bad-value",
+                f"{place}: {size} bytes are more than one argument or variable can have ({LONGEST}).",
+                "Put it into a file on the hosts, and name that.",
+            )
+
+    def _is_variable(self, place: str, name: str, number: int) -> bool:
+        """What is no plain word may be a secret that a slip made a name: it is told by its position."""
+        if VARIABLE.fullmatch(name):
+            return True
+        shown = repr(name) if _WORD.fullmatch(name) else f"the name of entry {number}"
+        self.findings.error(
+            "bad-value",
+            f"{place}: {shown} is no name of an environment variable.",
+            "Use letters, digits and underscores.",
+        )
+        return False

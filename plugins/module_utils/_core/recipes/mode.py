@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..base import placeholders
 from ..base.errors import PdError
 from ..proof.handoff import HANDOFFS
+from . import file_paths
 from .provider import ROLES as CACHE_ROLES
 from .provider import Provider, providers_of
 
@@ -239,6 +240,7 @@ def _check_placeholders(value: t.Any, mode: Mode, place: str) -> None:
 
 
 def _check_references(mode: Mode, source: str) -> None:
+    file_paths.check(mode.files, f"{source}: files")
     if mode.handoff is not None and mode.handoff not in HANDOFFS:
         raise PdError(f"{source}: handoff: there is no {mode.handoff!r}. Write one of {', '.join(HANDOFFS)}, or null.")
     for band in mode.bands:

@@ -28,6 +28,7 @@ from . import (
     checks_hardware,
     checks_keys,
     checks_router,
+    checks_runtime,
     checks_secrets,
     checks_written,
     pairing,
@@ -68,6 +69,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     checks_hardware.check(group, mode, known, findings)
+    checks_runtime.check(group, rendered, findings)
     if rendered is not None:
         _check_sizes(group, rendered, findings)
         sides = pairing.check(group, rendered, findings, known)

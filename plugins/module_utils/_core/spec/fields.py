@@ -31,6 +31,7 @@ from .row import (
     integer,
     items,
     limits,
+    literal,
     names_of_env,
     needed,
     pattern,
@@ -77,7 +78,7 @@ class Process:
     image: str | None = row(text, *PROCESSES, default=None, inherited_by=ROLES, revision="always")
     pull: str = row(choice(*PULL), *PROCESSES, default="missing", inherited_by=ROLES)
     executable: str | None = row(
-        text, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
+        literal, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
     )
     command: tuple[str, ...] | None = row(
         command, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
@@ -175,7 +176,7 @@ class Group:
         revision="rendered",
         told="required",
     )
-    served_model_name: str = row(text, "group", default="", revision="rendered", told="the group's name")
+    served_model_name: str = row(literal, "group", default="", revision="rendered", told="the group's name")
     runtime: str = row(choice(*table.NAMES), "group", default=table.DEFAULT, revision="rendered")
     engine: None = row(apart, "group", default=None, told="nothing")
     roles: t.Mapping[str, Role] = row(apart, "group", default={}, revision="rendered", told="required")

@@ -187,9 +187,26 @@ def text(at: At) -> str | None:
     return at.reader.text(at.where, at.written, at.key)
 
 
+def literal(at: At) -> str | None:
+    """Text that is the same for every member: without placeholders."""
+    return _literal(at, text(at))
+
+
 def needed(why: str) -> Read[str]:
-    """Text that must be written, and for what."""
-    return lambda at: at.reader.text(at.where, at.written, at.key, required=why)
+    """The same where it must be written, and for what."""
+    return lambda at: _literal(at, at.reader.text(at.where, at.written, at.key, required=why))
+
+
+def _literal(at: At, value: str | None) -> str | None:
+    if value and "${" in value:
+        at.reader.findings.error(
+            "bad-value",
+            f"{at.where}.{at.key}: {value!r} has a placeholder, and is one and the same for all members.",
+            "Write it out. Placeholders stand in args, env, command and mounts.",
+        )
+        # It has been said: where the value is used it is none any more.
+        return value.replace("${", "{")
+    return value
 
 
 def texts(at: At) -> tuple[str, ...]:
@@ -206,7 +223,7 @@ def env(at: At) -> t.Mapping[str, str]:
 
 def names_of_env(at: At) -> tuple[str, ...]:
     """Variables whose values are nobody's to see."""
-    return tuple(sorted(at.reader.env(at.where, at.written, at.key)))
+    return at.reader.secrets(at.where, at.written, at.key)
 
 
 def command(at: At) -> tuple[str, ...] | None:

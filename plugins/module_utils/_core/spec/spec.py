@@ -37,6 +37,7 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
     if not isinstance(spec, dict):
         findings.error("bad-value", f"{where}: a group is a dictionary, this is {kind(spec)}.", "See docs/spec.md.")
         return None
+    reader.whole(where, spec)
     reader.keys(where, spec, row.keys(Group, "group"), misplaced=_elsewhere("group"))
     engine = reader.mapping(where, spec, "engine")
     reader.keys(f"{where}.engine", engine, row.keys(Role, "engine"), misplaced=_elsewhere("engine"))
