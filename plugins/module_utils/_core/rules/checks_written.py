@@ -65,30 +65,42 @@ def _check_lines(role: Role, engine: Engine | None, findings: Findings) -> tuple
                 f"Did you mean --{word.group()}?",
                 [role.name],
             )
-        elif text and not is_flag(text) and not _is_value(text, before):
-            _tell(role, place, text, before, findings)
+        elif text and not is_flag(text) and not _is_value(text, before, engine):
+            _tell(role, place, text, before, engine, findings)
             inside = _FLAG_INSIDE.search(text)
             kept[number] = text[inside.start() :] if inside else ""
         before = text or before
     return tuple(kept)
 
 
-def _is_value(text: str, before: str) -> bool:
+def _is_value(text: str, before: str, engine: Engine | None) -> bool:
     """Whether an entry that is no flag is the value of the entry before it."""
     inside = _FLAG_INSIDE.search(text)
     behind_flag = bool(before) and not (is_flag(before) and "=" in before.split()[0] and " " not in before)
+    behind_flag = behind_flag and not _is_switch(before, engine)
     if text[0] in "{[\"'" and behind_flag:
         return True
     return behind_flag and not inside
 
 
-def _tell(role: Role, place: str, text: str, before: str, findings: Findings) -> None:
+def _is_switch(before: str, engine: Engine | None) -> bool:
+    """Whether an entry is a flag alone that its engine is known to give no value."""
+    flag = engine.flags.flag(before) if engine and engine.flags and is_flag(before) and " " not in before else None
+    return flag is not None and flag.takes == "none"
+
+
+def _tell(role: Role, place: str, text: str, before: str, engine: Engine | None, findings: Findings) -> None:
     inside = _FLAG_INSIDE.search(text)
     line = bool(_PROGRAM.match(text) or _ASSIGNMENT.match(text) or inside)
     if not line and before:
+        why = (
+            f"{before} before it takes no value"
+            if _is_switch(before, engine)
+            else "the flag before it has its value already"
+        )
         findings.error(
             "unread-value",
-            f"{place}: it is no flag, and the flag before it has its value already.",
+            f"{place}: it is no flag, and {why}.",
             "Remove it, or write it behind the flag that it belongs to.",
             [role.name],
         )
