@@ -19,7 +19,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors impo
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan, Start
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
@@ -372,7 +372,7 @@ def _starts(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, Start]:
         # At its place: a stray elsewhere may have the same id.
         entry = FactsStore(hosts.facts[member["parts"][0]["host"]]).entry(plan["group"], member["id"])
         if entry is not None:
-            found[member["id"]] = peer_snapshot.started(entry)
+            found[member["id"]] = Start.seen(entry)
     return found
 
 

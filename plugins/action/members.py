@@ -11,7 +11,7 @@ from dataclasses import replace
 from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core.base.plain import to_plain as plain
-from ..module_utils._core.plan import peer_snapshot, router_step
+from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
@@ -169,7 +169,7 @@ class ActionModule(PdAction):
         found: dict[str, Start] = {}
         for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
             for name, seen in (result.get("members") or {}).items():
-                found[name] = peer_snapshot.started(seen)
+                found[name] = Start.seen(seen)
         return found
 
     def _service(self, plan: Plan, part: Share) -> dict[str, t.Any]:

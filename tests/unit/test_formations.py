@@ -158,7 +158,7 @@ def test_what_a_lost_host_brings_back_is_a_stray_seen_stopped_and_never_register
     assert "stray" in [m["mark"] for m in state["marks"]]
     made = fleet.plan(edited)
     assert made.plan["hosts"]["h2"]["absent"] == ["demo-decode-0"]
-    assert {p["url"] for p in made.router["peers"]} == {m.label["url"] for m in living(fleet, "h1", "h3")}
+    assert {p["url"] for p in made.router["peers"]} == {m.label.url for m in living(fleet, "h1", "h3")}
     fleet.apply(made)
     assert fleet.status(edited)["strays"] == []
     assert fleet.status(edited)["tombstones"] == []

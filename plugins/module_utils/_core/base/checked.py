@@ -31,14 +31,14 @@ class Checked:
     """Reads the keys of one mapping. `where` names the file; what does not fit raises DamagedError."""
 
     def __init__(self, raw: t.Any, where: str, within: str = "") -> None:
-        self.where, self.within = where, within
+        self.where, self.prefix = where, within
         if not isinstance(raw, t.Mapping):
             raise DamagedError(where, f"{within.rstrip('.') or 'it'} is no object")
         self.raw: t.Mapping[str, t.Any] = raw
 
     def bad(self, key: str, wanted: str) -> DamagedError:
         """The value itself is not repeated: nobody knows what it holds."""
-        return DamagedError(self.where, f"{self.within}{key} is {wanted}")
+        return DamagedError(self.where, f"{self.prefix}{key} is {wanted}")
 
     def text(self, key: str, required: bool = True, default: str = "") -> str:
         value = self.raw.get(key)
@@ -76,6 +76,19 @@ class Checked:
             raise self.bad(key, "no time")
         return float(value)
 
+    def seconds(self, key: str) -> float | None:
+        """How long something may take; None where it is not said."""
+        value = self.raw.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise self.bad(key, "no number of seconds")
+        return float(value)
+
+    def within(self, key: str) -> Checked:
+        """The object under a key, to be read in its turn; an empty one where it is not there."""
+        return Checked(self.mapping(key), self.where, f"{self.prefix}{key}.")
+
     def mapping(self, key: str) -> t.Mapping[str, t.Any]:
         value = self.raw.get(key)
         if value is None:
@@ -112,13 +125,13 @@ class Checked:
 
     def each(self, key: str) -> list[Checked]:
         """A list of objects, each to be read in its turn."""
-        return [Checked(one, self.where, f"{self.within}{key}[{i}].") for i, one in enumerate(self.items(key, 100_000))]
+        return [Checked(one, self.where, f"{self.prefix}{key}[{i}].") for i, one in enumerate(self.items(key, 100_000))]
 
     def bands(self, key: str = "ports") -> dict[str, dict[str, int]]:
         """Bands of ports by name, none of which goes beyond the last port."""
         found = {}
         for name in self.mapping(key):
-            band = Checked(self.mapping(key)[name], self.where, f"{self.within}{key}.{name}.")
+            band = Checked(self.mapping(key)[name], self.where, f"{self.prefix}{key}.{name}.")
             base = band.number("base", 1, PORTS)
             found[str(name)] = {"base": base, "count": band.number("count", 0, PORTS - base + 1)}
         return found

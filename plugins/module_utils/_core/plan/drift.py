@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..facts.label import Label
 from ..facts.observed import Host, LiveMember
 from ..spec.spec import ENGINE_ROLES
 from .member import identity, identity_of_source, member_id
@@ -61,7 +62,7 @@ def files(member: LiveMember, host: Host) -> list[tuple[str, str, str]]:
     """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their
     times are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another
     model."""
-    identity_, source = member.label.get("identity") or {}, member.label.get("source") or {}
+    identity_, source = member.label.identity, member.label.source
     looks = (
         ("weights", "weights", (host.model(str(source.get("model"))).get("weights") or {}).get("times")),
         ("engine files", "engine_stamp", host.executable(str(source.get("executable"))).get("stamp")),
@@ -89,20 +90,18 @@ def running(members: t.Iterable[LiveMember]) -> list[Plain]:
     return [identity_of_label(m.label) for m in members if m.role in ENGINE_ROLES and m.alive]
 
 
-def identity_of_label(label: Plain) -> Plain:
+def identity_of_label(label: Label) -> Plain:
     """What a member was started as. A container's label says which image it really got, which the plan may not have known."""
-    known = dict(label.get("identity") or {})
-    image = label.get("image")
-    if isinstance(image, t.Mapping):
-        known |= {"engine": image.get("digest") or image.get("id"), "image_id": image.get("id")}
-    return known
+    image = label.image
+    known = {"engine": image.get("digest") or image.get("id"), "image_id": image.get("id")} if image else {}
+    return {**label.identity, **known}
 
 
 def changed_under(members: t.Iterable[LiveMember], hosts: t.Mapping[str, Host]) -> list[Moved]:
     """What has changed on the hosts under members that run: started again, they would be something else."""
     found: dict[tuple[str, str], Moved] = {}
     for member in members:
-        host, source = hosts.get(member.host), member.label.get("source")
+        host, source = hosts.get(member.host), member.label.source
         if member.role not in ENGINE_ROLES or not member.alive or host is None or not source:
             continue
         mine = moved([identity_of_label(member.label)], identity_of_source(host, source)) or files(member, host)
@@ -116,7 +115,7 @@ def changed_for_dead(members: t.Sequence[LiveMember], hosts: t.Mapping[str, Host
     found: dict[tuple[str, str], Moved] = {}
     theirs = running(members)
     for member in members:
-        host, source = hosts.get(member.host), member.label.get("source")
+        host, source = hosts.get(member.host), member.label.source
         if member.role not in ENGINE_ROLES or member.alive or host is None or not source:
             continue
         mine = moved(theirs, identity_of_source(host, source)) or (files(member, host) if theirs else [])

@@ -121,9 +121,9 @@ def _upstream(choice: Choice, engines: t.Mapping[str, Engine]) -> tuple[Upstream
     if engine is None or not any(m.role == "decode" for m, _why in choice.leave):
         return ()
     return tuple(
-        Upstream(m.id, m.label.get("url"), engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
+        Upstream(m.id, m.label.url, engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
         for m in choice.keep
-        if m.role == "prefill" and m.ready and m.label.get("url")
+        if m.role == "prefill" and m.ready and m.label.url
     )
 
 

@@ -193,8 +193,8 @@ def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) 
 def peers_named_by(router: LiveMember) -> t.Iterator[tuple[str, str, int]]:
     """(member, address, port) of the peers that a router has, by its command line and by its registry, whoever they are by now. Of an entry
     of its registry nobody says which member it is."""
-    told = [(str(p.get("member") or ""), p.get("url")) for p in router.label.get("peers") or ()]
-    told += [("", p.get("url")) for p in router.live.get("registered") or ()]
+    told = [(peer.member, peer.url) for peer in router.label.peers or ()]
+    told += [("", url) for url in router.now.registered or ()]
     for member, url in told:
         place = of_url(url)
         if place:

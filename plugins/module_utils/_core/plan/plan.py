@@ -133,7 +133,7 @@ def removal(asked: Removal, findings: Findings) -> Plan:
         action="remove",
         run=reality.run.nonce,
         mode=noted.get("mode"),
-        runtime=noted.get("runtime") or next((m.label.get("runtime") for m in going), None),
+        runtime=noted.get("runtime") or next((m.label.runtime for m in going), None),
         revision=noted.get("revision"),
         formation=situation.formation,
         generation=situation.generation,
@@ -169,8 +169,7 @@ def _fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[
 
 def _hold(going: t.Iterable[LiveMember]) -> float:
     """For how many seconds at most members of this plan drain and stop: the lock must live longer on hosts that have nothing to do then."""
-    stops = [m.label.get("stop") or {} for m in going]
-    return max((float(s.get("drain") or 0) + float(s.get("grace") or 0) for s in stops), default=0.0)
+    return max(((m.label.drain or 0.0) + (m.label.grace or 0.0) for m in going), default=0.0)
 
 
 def summary(plan: Plan) -> str:

@@ -31,7 +31,7 @@ def router_step(
     policy, dialect = template.policy, template.recipe.dialect if template.recipe else None
     if choice.pending and kept is not None:
         # The router that runs is asked in its own way, whatever the spec says by now.
-        policy, dialect = kept.label.get("policy") or policy, kept.label.get("dialect") or dialect
+        policy, dialect = kept.label.policy or policy, kept.label.dialect or dialect
     base = RouterStep(
         member=router,
         peers=peers,
@@ -41,8 +41,8 @@ def router_step(
         # Members on hosts that do not answer now: they may serve, and stay registered.
         spare=tuple(sorted(situation.unknown_urls)),
         model=served_name(request, situation, choice),
-        starts={m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
-        read=kept is None or registered_urls(kept.live) is not None,
+        starts={m.id: started(m.now) for m in choice.keep if m.role in ENGINE_ROLES},
+        read=kept is None or registered_urls(kept) is not None,
     )
     if router is None:
         return replace(base, why="the group has no router after this")
@@ -123,13 +123,13 @@ def _say_outage(
 
 
 def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, choice: Choice) -> RouterStep:
-    registered = registered_urls(kept.live) if kept is not None else set()
+    registered = registered_urls(kept) if kept is not None else set()
     wanted = {p.url: p for p in base.peers}
     have: set[str | None] = set(registered or ())
     if registered is None:
         # What it may have of those that leave or move is taken out before they stop, whether it can be read now or not.
         going = [*(m for m, _why in choice.leave), *choice.replace]
-        have |= {str(m.label["url"]) for m in going if m.role in ENGINE_ROLES and m.label.get("url")}
+        have |= {m.label.url for m in going if m.role in ENGINE_ROLES and m.label.url}
         have |= {
             str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url
         }
@@ -142,7 +142,7 @@ def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, ch
         return replace(found, add=base.peers, why="the router's registry could not be read")
     found = replace(found, clean=not remove)
     why = f"{len(add)} to add, {len(remove)} to remove over the router's API"
-    if not have and wanted and int(kept.live.get("restarts") or 0):
+    if not have and wanted and kept.now.restarts:
         why = "it was started again by its runtime, and has forgotten its peers: all of them are registered anew"
     if add or remove:
         return replace(found, why=why)
@@ -159,7 +159,7 @@ def _restart(
     instead = replace(base, step="replace", late=True)
     if kept is None:
         return replace(instead, why="a new router gets its peers on its command line")
-    snapshot = kept.label.get("peers")
+    snapshot = kept.label.peers
     engines = {m.id: m for m in choice.keep if m.role in ENGINE_ROLES}
     change = compare(snapshot or (), base.peers, engines, situation.unknown_urls)
     if snapshot is not None and not change.broken and not change.added:

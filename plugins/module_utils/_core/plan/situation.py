@@ -254,9 +254,9 @@ def standing(member: LiveMember, noted: Record | None) -> str:
     """Why a member does not count: empty when the record that holds names its place, and its label the record's formation. One that an
     earlier version started has no formation: it counts by generation, revision and place where the record is of that version, too, or was
     taken over from it."""
-    if member.live.get("unlabelled"):
+    if member.now.unlabelled:
         return "its label is gone: what it was started as is not known"
-    carried = member.live.get("formation") if member.live.get("listener_member") == member.id else None
+    carried = member.now.carried
     if carried and member.formation and carried != member.formation:
         return "its process is of another formation than its label says"
     if noted is None:
@@ -281,7 +281,7 @@ def _older(member: LiveMember, noted: Record) -> str:
 
 def _place(member: LiveMember, noted: Record | None) -> str:
     """The same for an instance of a cache service, which counts wherever it runs unless the record knows it elsewhere."""
-    if member.live.get("unlabelled"):
+    if member.now.unlabelled:
         return "its label is gone: what it was started as is not known"
     places = [p.host for p in noted.members if p.id == member.id] if noted else []
     return "the same instance runs elsewhere by now" if places and member.host not in places else ""

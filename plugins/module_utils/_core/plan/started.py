@@ -28,7 +28,6 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
     label = member.label
     role = ((record.get("templates") or {}).get("roles") or {}).get(member.role) or {}
     values = {**shared, **values_of(member.id, member.index, host, seat)}
-    source, probe = label.get("source") or {}, label.get("probe") or {}
 
     part = Part(
         host=member.host,
@@ -39,8 +38,8 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
         image=role.get("image"),
         pull="missing",
         vendor=None,
-        model=source.get("model"),
-        executable=source.get("executable") or "",
+        model=label.source.get("model"),
+        executable=label.source.get("executable") or "",
         argv=_all_filled(role.get("argv"), values),
         mounts=_all_filled(role.get("mounts"), values),
         devices=_all_filled(role.get("devices"), values),
@@ -48,30 +47,30 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
         secrets=tuple(role.get("secrets") or ()),
         files=tuple({k: _filled(v, values) for k, v in file.items()} for file in role.get("files") or ()),
         limits=role.get("resources") or {},
-        labels=label,
+        labels=label.plain,
     )
     return Member(
         id=member.id,
         role=member.role,
         index=member.index,
         revision=member.revision,
-        address=label.get("address"),
-        kv_address=label.get("kv_address") if member.role != "router" else None,
-        url=label.get("url"),
+        address=label.address,
+        kv_address=label.kv_address if member.role != "router" else None,
+        url=label.url,
         parts=(part,),
         probe=Probe(
-            url=label.get("url"),
-            health=label.get("health"),
+            url=label.url,
+            health=label.health,
             listening=(Listener("http", seat.port),),
-            backend=label.get("backend"),
+            backend=label.backend,
             limit=120,
-            busy=tuple(probe.get("busy") or ()),
-            held=tuple(probe.get("held") or ()),
-            metrics=probe.get("metrics"),
+            busy=label.busy,
+            held=label.held,
+            metrics=label.metrics,
         ),
-        stop=Stop.from_plain(label.get("stop") or {}),
-        restart={"attempts": int(label.get("restart") or 0)},
-        identity=label.get("identity") or {},
+        stop=Stop(label.grace, label.drain),
+        restart={"attempts": label.attempts},
+        identity=label.identity,
     )
 
 

@@ -60,6 +60,11 @@ class Start:
     def from_plain(cls, raw: Plain) -> Start:
         return cls(raw.get("restarts"), raw.get("pid"), raw.get("started"))
 
+    @classmethod
+    def seen(cls, raw: Plain) -> Start:
+        """Of what a wait saw of a member."""
+        return cls(int(raw.get("restarts") or 0), raw.get("pid"), raw.get("since"))
+
 
 @dataclass(frozen=True)
 class PeerArgv:

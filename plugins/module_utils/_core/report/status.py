@@ -172,13 +172,12 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     router = next((m for m in situation.of_role("router") if m.alive), None)
     if router is None:
         return {"policy": (situation.record.get("router") or {}).get("policy"), "peers": [], "confirmed": False}
-    registered = router.live.get("registered")
-    if registered is None and router.label.get("policy") != "dynamic":
-        registered = router.label.get("peers") or []
-    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
-    urls = registered_urls({"registered": registered or ()}) or set()
+    urls = registered_urls(router)
+    if urls is None:
+        urls = {peer.url for peer in router.label.peers or () if router.label.policy != "dynamic"}
+    wanted = {m.label.url for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
     return {
-        "policy": router.label.get("policy"),
+        "policy": router.label.policy,
         "peers": sorted(urls),
         "confirmed": urls == wanted,
         "missing": sorted(str(u) for u in wanted - urls),
