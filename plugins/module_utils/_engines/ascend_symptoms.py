@@ -35,14 +35,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "kv transfer failed",
         r"Mooncake transfer failed|Failed to transfer KV cache|MemFabric batch_transfer_sync_read failed"
         r"|MooncakeLayerwiseConnector transfer fail",
-        "a prompt's KV cache did not arrive, and decode may have answered from blocks that never came: answers may be wrong, with status 200",
-        "Check the links between the NPUs of both hosts (hccn_tool -link, -net_health, -tls: alike on all hosts); then restart the whole group.",
+        "a prompt's KV cache did not arrive, and decode may have answered from blocks that never came: answers may be"
+        " wrong, with status 200",
+        "Check the links between the NPUs of both hosts (hccn_tool -link, -net_health, -tls: alike on all hosts); then"
+        " restart the whole group.",
         spoils=True,
     ),
     symptom(
         "kv blocks freed too early",
         r"Force freed expired request",
-        "prefill gave up blocks that decode had not fetched in time: what decode fetches later is another prompt's, and answers may be wrong",
+        "prefill gave up blocks that decode had not fetched in time: what decode fetches later is another prompt's, and"
+        " answers may be wrong",
         "Raise VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT, or add decode members: decode is overloaded.",
         spoils=True,
     ),

@@ -13,7 +13,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "no memory left for kv cache (sglang)",
         r"Not enough memory\. Please try to increase --mem-fraction-static",
         "after the weights no memory is left for the KV cache",
-        "Raise --mem-fraction-static, give the member more GPUs, or see who else is on the card: the fraction is of what was free at start.",
+        "Raise --mem-fraction-static, give the member more GPUs, or see who else is on the card: the fraction is of what"
+        " was free at start.",
         fatal=True,
     ),
     symptom(
@@ -70,13 +71,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"Could not fetch prefill parallel info|Error fetching prefill (?:server )?info|Failed to get prefill server info"
         r"|Error querying dp_ranks|Failed to (?:register|query) (?:prefill )?dp_ranks?\b",
         "decode does not reach prefill's bootstrap server",
-        "The address is the host of the router's prefill URL, with the bootstrap port: open it between the hosts, and put the members into NO_PROXY.",
+        "The address is the host of the router's prefill URL, with the bootstrap port: open it between the hosts, and"
+        " put the members into NO_PROXY.",
     ),
     symptom(
         "peer taken for dead",
         r"Decode instance could be dead|it might be dead|Lost connection with prefill instance",
         "a member takes its peer for dead: it was restarted, or their connection broke",
-        "When a member was replaced, restart the whole group. When none was, check the KV interfaces, and with TCP the ports left to the host.",
+        "When a member was replaced, restart the whole group. When none was, check the KV interfaces, and with TCP the"
+        " ports left to the host.",
     ),
     symptom(
         "transfer timed out",

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The symptoms of every engine's log, by backend name: the registry's other half, which hosts are shipped without the first.
 
-An engine whose log nobody has read yet has an empty row, so that none is forgotten. What carries the KV cache speaks in the log of the engine
-that uses it: an engine's own rows come first."""
+Every engine has a row, so that none is forgotten. What carries the KV cache speaks in the log of the engine that uses it: an engine's own
+rows come first."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"(?:libcudart|libcuda|libascendcl|libhccl)\.so[.\d]{0,12}: cannot open shared object"
         r"|(?:libmooncake|ascend_transport|libtransfer_engine)\S{0,80}: cannot open shared object",
         "Mooncake was built for another CUDA or CANN than this environment has",
-        "Install the Mooncake wheel of the engine's CUDA (12 and 13 have different packages) or CANN; its libraries must be on the loader's path.",
+        "Install the Mooncake wheel of the engine's CUDA (12 and 13 have different packages) or CANN; its libraries must"
+        " be on the loader's path.",
         fatal=True,
     ),
     # -- what does not come up
@@ -42,7 +43,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "mooncake engine refused",
-        r"(?:Mooncake|Ascend) Transfer Engine initiali[sz]ation failed|Initialize mooncake failed|Mooncake sender listener (?:exited|did not become)",
+        r"(?:Mooncake|Ascend) Transfer Engine initiali[sz]ation failed|Initialize mooncake failed"
+        r"|Mooncake sender listener (?:exited|did not become)",
         "Mooncake's transfer engine did not start: the address, the device or the protocol that it was given is not usable on this host",
         "See that pd_kv_interface names an interface, or RDMA device, of this host; the lines above it say what was refused.",
         fatal=True,
@@ -52,7 +54,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"[Mm]emory registration failed|Failed to register memory|register_buffer failed for addr|registerMem\S{0,40} .{0,100}NIXL_ERR"
         r"|DMA BUF supported required for GPU RDMA|CREATE_MKEY failed",
         "the network card could not register the memory of the KV cache",
-        "Load nvidia_peermem, or set WITH_NVIDIA_PEERMEM=0 for DMA-BUF; the member needs IPC_LOCK and unlimited memlock, and no expandable_segments.",
+        "Load nvidia_peermem, or set WITH_NVIDIA_PEERMEM=0 for DMA-BUF; the member needs IPC_LOCK and unlimited memlock,"
+        " and no expandable_segments.",
         fatal=True,
     ),
     symptom(
@@ -91,7 +94,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "mooncake peer not reached",
-        r"(?:tcp|rdma)_transport\.cpp\S{0,12} .{0,200}(?:[Ff]ailed|[Ee]rror)|transfer_metadata\S{0,20}\.cpp\S{0,12} .{0,200}(?:[Ff]ailed|refused|[Ee]rror)",
+        r"(?:tcp|rdma)_transport\.cpp\S{0,12} .{0,200}(?:[Ff]ailed|[Ee]rror)"
+        r"|transfer_metadata\S{0,20}\.cpp\S{0,12} .{0,200}(?:[Ff]ailed|refused|[Ee]rror)",
         "Mooncake does not reach the other member on its ports, which it takes at random",
         "Open all TCP ports between the KV addresses of the hosts; check the KV interface of both.",
     ),

@@ -47,7 +47,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "connector configuration refused",
-        r"(?:KVTransferConfig|kv.transfer.config).{0,200}(?:Unexpected keyword argument|validation error)|kv_connector .{0,120} is not supported",
+        r"(?:KVTransferConfig|kv.transfer.config).{0,200}(?:Unexpected keyword argument|validation error)"
+        r"|kv_connector .{0,120} is not supported",
         "the engine does not accept the KV transfer configuration",
         "Use the mode's own, or write it for the engine version that runs.",
         fatal=True,
@@ -108,7 +109,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "engine process died",
-        r"Engine core proc(?:ess)? \S{1,80} died|Worker proc \S{1,80} died unexpectedly|WorkerProc .{0,80} died|EngineCore (?:process )?died"
+        r"Engine core proc(?:ess)? \S{1,80} died|Worker proc \S{1,80} died unexpectedly|WorkerProc .{0,80} died"
+        r"|EngineCore (?:process )?died"
         r"|engine core .{0,80} terminated unexpectedly",
         "a child process of the engine died behind its API server, which stays up and answers /health with 503",
         "The cause stands above that line in the log, or in the kernel's (out of memory). Deploy again to replace the member.",
@@ -176,7 +178,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "mooncake bootstrap not reached",
         r"Failed to connect to bootstrap server|Bootstrap query to \S{1,120} failed",
         "decode does not reach prefill's bootstrap server: the request waits for a KV cache that never comes",
-        "Open the bootstrap port between the hosts; NO_PROXY must hold the members' addresses. A router that began before a prefill needs a restart.",
+        "Open the bootstrap port between the hosts; NO_PROXY must hold the members' addresses. A router that began"
+        " before a prefill needs a restart.",
     ),
     symptom(
         "mooncake transfer failed",

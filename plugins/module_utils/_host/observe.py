@@ -24,7 +24,7 @@ from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
-from .wait import doomed
+from .wait import doomed, doubts
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -214,6 +214,9 @@ def _members(
             _member(live, unready.result() or _closed(live, listening), registered.result())
             for live, unready, registered in asked
         ]
+        for member, doubt in zip(told, pool.map(lambda one: _doubt(one, drivers), told)):
+            if doubt:
+                member["doubt"] = doubt
     for member in told:
         member |= _serving(member, listeners)
         if state.draining(member["label"]["group"], member["label"]["member"]):
@@ -237,6 +240,18 @@ def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None)
     if live["label"]["role"] == "router":
         told["registered"] = registered
     return told
+
+
+def _doubt(member: t.Mapping[str, t.Any], drivers: t.Mapping[str, Driver]) -> dict[str, t.Any] | None:
+    """What the log of one that serves says of its answers. A log that cannot be read says nothing."""
+    label = member["label"]
+    driver = drivers.get(label.get("runtime") or "")
+    if driver is None or not member["ready"] or label["role"] not in ("prefill", "decode"):
+        return None
+    try:
+        return doubts(member, driver.logs(label["group"], label["member"], TAIL_LINES))
+    except PdError:
+        return None
 
 
 def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:

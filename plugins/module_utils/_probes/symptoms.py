@@ -46,7 +46,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "no accelerator",
-        r"No CUDA GPUs are available|Found no NVIDIA driver|Torch not compiled with CUDA|CUDA driver initialization failed|no ROCm-capable device"
+        r"No CUDA GPUs are available|Found no NVIDIA driver|Torch not compiled with CUDA"
+        r"|CUDA driver initialization failed|no ROCm-capable device"
         r"|Failed to infer device type|No NPU devices? (?:is|are) available|Can't get ascend_hal device count",
         "the process sees no accelerator",
         "Give the role gpus, a container the runtime of its vendor (nvidia-container-toolkit, the NPU's devices), and the host its driver.",

@@ -75,6 +75,25 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """Why the answers of a member that serves may be wrong: what its log says, how often, and what to do."""
+
+    line: str
+    meaning: str
+    advice: str
+    count: int
+
+    @classmethod
+    def read(cls, value: Checked) -> Doubt:
+        return cls(
+            line=value.text("line", required=False),
+            meaning=value.text("meaning", required=False),
+            advice=value.text("advice", required=False),
+            count=value.number("count", 0, 10**9, default=1),
+        )
+
+
+@dataclass(frozen=True)
 class Now:
     """How a member is, as its host's runtime tells. `state` is running, restarting, stuck (its process lives and will never serve), exited
     or missing. `since` is in seconds of the epoch. `draining`: a run has begun to take it away, and it goes on leaving, whoever runs next.
@@ -93,6 +112,7 @@ class Now:
     unlabelled: bool = False
     carried: str | None = None
     registered: tuple[str, ...] | None = None
+    doubt: Doubt | None = None
 
     @classmethod
     def read(cls, value: Checked, member: str) -> Now:
@@ -111,6 +131,7 @@ class Now:
             unlabelled=bool(value.raw.get("unlabelled")),
             carried=_maybe(value, "formation") if serves else None,
             registered=None if registry is None else tuple(peer.text("url") for peer in value.each("registered")),
+            doubt=Doubt.read(value.within("doubt")) if value.raw.get("doubt") else None,
         )
 
 

@@ -117,14 +117,15 @@ def diagnose(lines: t.Iterable[str], table: t.Sequence[Symptom], fatal_only: boo
     """What a log says is wrong, or None. With `fatal_only` just what dooms a start (the log of a member that still runs).
 
     Of what no row knows, an exception tells more than a known warning, and a line that is only marked as an error less."""
-    rows = [s for s in table if s.fatal] if fatal_only else table
     held: Diagnosis | None = None
     reason: str | None = None
     loud: str | None = None
     for line in map(clip, lines):
         if _calm(line):
             continue
-        found = match(line, rows)
+        found = match(line, table)
+        if fatal_only and not (found and found.fatal):
+            continue
         if found and not is_warning(line):
             return Diagnosis(line, found)
         if found:
