@@ -48,6 +48,13 @@ class Checked:
             raise self.bad(key, "no text" if value is not None else "missing")
         return value
 
+    def said(self, key: str) -> str:
+        """A text of any length, which a file of ours may have; empty where it is not there."""
+        value = self.raw.get(key)
+        if value is not None and not isinstance(value, (str, int, float)):
+            raise self.bad(key, "no text")
+        return "" if value is None else str(value)
+
     def name(self, key: str) -> str:
         """A text that may become the name of a file."""
         value = self.text(key)

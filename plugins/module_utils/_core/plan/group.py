@@ -51,7 +51,7 @@ class Groups(Way[Group, GroupTemplate]):
 
     def render(self, draft: GroupDraft) -> tuple[Member, ...]:
         asked, findings = draft.asked, draft.findings
-        members = render_members(asked, draft.choice, draft.seats, draft.formation, draft.situation.record, findings)
+        members = render_members(asked, draft.choice, draft.seats, draft.formation, draft.situation.last, findings)
         check_pasted(asked, [m for m in members if m.revision == asked.template.revision], findings)
         checks_hardware.check_members(members, asked.hosts, asked.template.engines, findings)
         checks_cache.check_members(members, asked.template, findings)
@@ -68,7 +68,7 @@ class Groups(Way[Group, GroupTemplate]):
 
     def fields(self, draft: GroupDraft) -> Plain:
         asked, choice, router = draft.asked, draft.choice, draft.router
-        group, template, noted = asked.workload, asked.template, draft.situation.record
+        group, template, noted = asked.workload, asked.template, draft.situation.last
         told = {
             "mode": template.mode.name,
             "runtime": group.runtime,
@@ -83,8 +83,8 @@ class Groups(Way[Group, GroupTemplate]):
         }
         if choice.pending:
             # Nothing comes, and what goes, waits or is proved is as it was started.
-            told |= {key: noted[key] for key in ("mode", "runtime") if noted.get(key)}
-            told |= {"proof": Proof.from_plain(noted["proof"])} if noted.get("proof") else {}
+            told |= {"mode": noted.mode or told["mode"], "runtime": noted.runtime or told["runtime"]}
+            told |= {"proof": Proof.from_plain(noted.proof)} if noted.proof else {}
         return told
 
     def record(self, draft: GroupDraft, plan: Plan) -> Plain:
@@ -94,13 +94,13 @@ class Groups(Way[Group, GroupTemplate]):
         identity = formations.to_record(draft.formation, situation, machines, asked.reality.run)
         left = {(m.host, m.id) for m, _why in choice.leave}
         still_there = {(m.host, m.id) for m in situation.members} - left
-        return record.of_group(plan, asked.workload, asked.template, situation.record, identity, still_there)
+        return record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
 
     def say(self, draft: GroupDraft, plan: Plan) -> Plan:
-        asked, noted = draft.asked, draft.situation.record
+        asked, noted = draft.asked, draft.situation.last
         if not draft.choice.pending:
             return plan
-        lines = diff.of_templates(noted.get("templates") or {}, asked.template.masked())
+        lines = diff.of_templates(noted.templates, asked.template.masked())
         recipe_only = record.same_spec(noted, asked.workload)
         draft.findings.warning(
             "pending-configuration",

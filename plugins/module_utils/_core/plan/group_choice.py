@@ -53,7 +53,7 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         return choice.made(situation)
     choice.leave += [(m, "a run before this one began to drain it") for m in situation.members if m.draining]
     choice.pending = any(m.revision != revision for m in alive) or (
-        bool(situation.unknown) and situation.record.get("revision") not in (None, revision)
+        bool(situation.unknown) and situation.last.revision not in (None, revision)
     )
     for role in ENGINE_ROLES:
         _decide_role(role, request, situation, choice, findings)
@@ -104,7 +104,7 @@ def _refresh(request: Request, choice: _Draft) -> None:
 def _desired(request: Request, situation: Situation, findings: Findings) -> dict[str, int]:
     """The count of each role: what scale asks for, else the inventory's, which a deploy lowers to only when told."""
     desired = {}
-    last = situation.record.get("desired") or {}
+    last = situation.last.desired
     for role in ENGINE_ROLES:
         inventory = request.workload.roles[role].replicas
         if request.action == "scale":
@@ -149,7 +149,7 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
     if choice.pending or situation.unknown:
         reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
         seen = {m.id for m in (*alive, *dead)} | {place.id for place in unknown}
-        gone = sorted(m["id"] for m in situation.record.get("members", ()) if m["role"] == role and m["id"] not in seen)
+        gone = sorted(p.id for p in situation.last.members if p.role == role and p.id not in seen)
         told = [f"{m.id} is down ({m.why or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
         for what in told:
             findings.warning("member-not-replaced", f"{what} and is not replaced: {reason}.", "", [role])

@@ -86,9 +86,9 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
     plan = replace(plan, record=way.record(draft, plan))
     # Waiting for a member that comes up by itself is work, and changes nothing.
     worked = any(s.do != "wait" for s in plan.steps)
-    plan = replace(plan, changed=worked or differs(plan.record, situation.record))
+    plan = replace(plan, changed=worked or differs(plan.record, situation.last.plain))
     plan = way.say(draft, plan)
-    return plan.with_diff(diff.of_plan(plan, situation.record, asked.template.masked()))
+    return plan.with_diff(diff.of_plan(plan, situation.last, asked.template.masked()))
 
 
 def _situation(name: str, reality: Reality, kind: Kind, action: str, findings: Findings) -> Situation:
@@ -121,7 +121,7 @@ def removal(asked: Removal, findings: Findings) -> Plan:
     the rest keeps its tombstone until it has been seen."""
     kind, name, reality = asked.kind, asked.name, asked.reality
     situation = _situation(name, reality, kind, "remove", findings)
-    noted = situation.record
+    noted = situation.last
     graves, raised = formations.tombstones(situation, reality) if kind.joined else ((), {})
     formations.say_graves(name, graves, reality.hosts, findings)
     going = [*situation.members, *(s.member for s in situation.strays)]
@@ -132,22 +132,20 @@ def removal(asked: Removal, findings: Findings) -> Plan:
         kind=kind.name,
         action="remove",
         run=reality.run.nonce,
-        mode=noted.get("mode"),
-        runtime=noted.get("runtime") or next((m.label.runtime for m in going), None),
-        revision=noted.get("revision"),
+        mode=noted.mode,
+        runtime=noted.runtime or next((m.label.runtime for m in going), None),
+        revision=noted.revision,
         formation=situation.formation,
         generation=situation.generation,
         readiness="any_per_role" if kind is GROUP else "all",
-        router=RouterStep(policy=(noted.get("router") or {}).get("policy"), why=f"the {kind.short} is removed"),
+        router=RouterStep(policy=noted.policy, why=f"the {kind.short} is removed"),
         steps=tuple(steps),
         hosts=removal_slices(name, situation, reality, any(grave.router for grave in graves)),
         unknown=tuple(place.id for place in situation.unknown),
         hold=_hold(going),
         fence=_fence_of(situation, reality.lost, graves),
-        record=record.of_removal(name, noted, graves),
-        cache=None
-        if kind is GROUP
-        else {**(noted.get("cache") or {}), "users": list(reality.users), "clients_note": ""},
+        record=record.of_removal(noted, graves),
+        cache=None if kind is GROUP else {**noted.cache, "users": list(reality.users), "clients_note": ""},
         changed=bool(steps),
     )
     return plan.with_diff(diff.of_plan(plan, noted, {}))

@@ -16,6 +16,7 @@ from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.label import SCHEMA
 from ..facts.observed import Host, LiveMember
+from ..facts.record import Record
 from ..spec.spec import ENGINE_ROLES, ROLES
 from ..template.template import CompiledRole
 from ..work.member import Member
@@ -36,7 +37,7 @@ def render_members(
     choice: Choice,
     seats: t.Mapping[str, Seat],
     formation: Formation,
-    record: Plain,
+    record: Record,
     findings: Findings,
 ) -> tuple[Member, ...]:
     """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds. `record` is the group's

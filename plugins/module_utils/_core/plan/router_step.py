@@ -60,7 +60,7 @@ def router_step(
 
 def served_name(request: Request, situation: Situation, choice: Choice) -> str:
     """The name that the members serve: while a change is pending, the one that they were started with."""
-    noted = (situation.record.get("endpoint") or {}).get("served_model_name") if choice.pending else None
+    noted = situation.last.endpoint.model if choice.pending else None
     return str(noted or request.workload.served_model_name)
 
 

@@ -144,7 +144,7 @@ def _check_files(service: CacheService, host: Host, findings: Findings) -> None:
 def _say_pending(draft: ServiceDraft, plan: Plan) -> None:
     if not plan.pending:
         return
-    asked, before = draft.asked, draft.situation.record.get("templates") or {}
+    asked, before = draft.asked, draft.situation.last.templates
     lines = [line.strip() for line in diff.of_templates(before, asked.template.masked())]
     told = "; ".join(lines[:6] or draft.choice.outdated[:6])
     users = asked.reality.users if asked.workload.clients == "restart" else ()

@@ -154,8 +154,9 @@ class Stray:
 class Situation:
     """What there is of the workload: the members that count, those that nobody can ask, strays, and the record that holds."""
 
-    record: dict[str, t.Any]
     noted: Record | None
+    # The same; that of nothing where no host has one.
+    last: Record
     members: list[LiveMember]
     unknown: list[Place]
     generation: int
@@ -206,11 +207,20 @@ class Situation:
         unknown = _unknown(noted, {(m.host, m.id) for m in members}, hosts, silent, gone, unreadable)
         unknown += _unnamed(unreadable, unknown)
         generation = max([noted.generation if noted else 0, *(m.generation for m in members)])
-        record = dict(noted.plain) if noted else {}
         formation = noted.formation if noted else None
         standing_graves = tuple(graves[key] for key in sorted(graves, key=str))
         return cls(
-            record, noted, members, unknown, generation, formation, strays, adopt, damaged, standing_graves, renamed
+            noted,
+            noted or Record.nothing(name),
+            members,
+            unknown,
+            generation,
+            formation,
+            strays,
+            adopt,
+            damaged,
+            standing_graves,
+            renamed,
         )
 
     @property
@@ -229,7 +239,7 @@ class Situation:
 
 def _renamed(noted: Record | None, hosts: t.Mapping[str, Host], silent: t.Collection[str]) -> dict[str, str]:
     """Hosts of the record that are there under another name: a name that nobody answers to, on a machine that is one host now."""
-    machines = (noted.plain.get("machines") or {}) if noted else {}
+    machines = noted.machines if noted else {}
     by_id: dict[str, list[str]] = {}
     for host in hosts.values():
         if host.machine.id:

@@ -36,8 +36,7 @@ def _deregister() -> Step:
 
 def removal_steps(situation: Situation, hosts: t.Collection[str], word: str) -> list[Step]:
     """Out of service, the router, every other member, and then the record on `hosts`. A stray goes with the rest."""
-    registered = (situation.record.get("endpoint") or {}).get("registered")
-    steps = [_deregister()] if registered else []
+    steps = [_deregister()] if situation.last.endpoint.registered else []
     going = [(m, f"the {word} is removed") for m in situation.members]
     going += [(s.member, f"the {word} is removed; it is a stray: {s.why}") for s in situation.strays]
     for member, why in sorted(going, key=lambda one: (one[0].role != "router", one[0].host, one[0].id)):
@@ -69,7 +68,7 @@ def steps_of(
         steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s.do != "wait" for s in steps):
         steps.append(step("endpoint", "write", f"the record on every host of the {word}"))
-    elif router.member is not None and not (situation.record.get("endpoint") or {}).get("registered"):
+    elif router.member is not None and not situation.last.endpoint.registered:
         steps.append(step("endpoint", "register", "the run before this one did not get as far"))
     return steps
 
@@ -77,9 +76,8 @@ def steps_of(
 def _leave(request: AnyRequest, situation: Situation, choice: Choice, router: RouterStep) -> list[Step]:
     """Out of service first: the endpoint of a group that restarts, members that leave a router that stays."""
     if request.action == "restart":
-        registered = (situation.record.get("endpoint") or {}).get("registered")
         stop = [step("router_stop", "remove", why, m.id, m.host) for m, why in choice.leave if m.role == "router"]
-        return ([_deregister()] if registered else []) + stop
+        return ([_deregister()] if situation.last.endpoint.registered else []) + stop
     steps = []
     name, host = _place(router)
     if router.step == "register":
