@@ -294,6 +294,10 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     results = {h: [*started.get(h, ()), *waited.get(h, ())] for h in {*started, *waited}}
     said = verdict.reach(Plan.from_plain(plan), results, "start")
     ready = sorted(name for ids in said.ready.values() for name in ids)
+    said, renewed = _renew(plan, hosts, said, results)
+    if renewed is None:
+        return False
+    started, ready = _both(started, renewed), sorted(name for ids in said.ready.values() for name in ids)
     router = plan["router"]["member"]
     good, result = said.good, None
     if router is not None and good:
@@ -320,6 +324,29 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     if not good:
         hosts.said.append(said.msg)
     return bool(good)
+
+
+def _both(one: Results, other: Results) -> Results:
+    return {host: [*one.get(host, ()), *other.get(host, ())] for host in {*one, *other}}
+
+
+def _renew(
+    plan: dict[str, t.Any], hosts: Hosts, said: verdict.Verdict, results: Results
+) -> tuple[verdict.Verdict, Results | None]:
+    """The rounds of renewal, while all goes well: the verdict after them, and what was started; None when something did not stop."""
+    whole, started = Plan.from_plain(plan), t.cast("Results", {})
+    for number, one in enumerate(whole.renew or ()):
+        ready = {name for ids in said.ready.values() for name in ids}
+        if not said.good or not ready & set(one.because):
+            break
+        part = whole.round(number).to_plain()
+        if not _leave(part, hosts) or not _stop(part, hosts):
+            return said, None
+        started = hosts.phase(part, "start")
+        said = verdict.reach(whole, _both(results, _both(started, _wait(part, hosts))), "start")
+        if said.good and part["router"]["step"] == "register":
+            _start_router(part, hosts, sorted(name for ids in said.ready.values() for name in ids), early=False)
+    return said, started
 
 
 def _wait(plan: dict[str, t.Any], hosts: Hosts) -> Results:

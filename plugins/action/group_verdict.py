@@ -48,7 +48,7 @@ class ActionModule(PdAction):
             }
         phase = self.args["phase"]
         plan = Plan.from_plain(to_plain(self.args["plan"]))
-        verdict = reach(plan, self._results(), phase, self.args["readiness"], self.args["stops"])
+        verdict = reach(plan, self._results(plan.group), phase, self.args["readiness"], self.args["stops"])
         failed = bool(self.args["fail"] and not verdict.good)
         if phase == "final":
             if not (failed and PRINTS_MESSAGES):
@@ -57,7 +57,7 @@ class ActionModule(PdAction):
             self._display.display(verdict.msg.partition("\n")[0])
         return {**(_apart_from_msg(verdict.to_plain()) if failed else verdict.to_plain()), "failed": failed}
 
-    def _results(self) -> dict[str, list[dict[str, t.Any]]]:
+    def _results(self, workload: str) -> dict[str, list[dict[str, t.Any]]]:
         """What each host said, in the order of `register`."""
         given = self.args["results"]
         if given is not None:
@@ -67,7 +67,7 @@ class ActionModule(PdAction):
             raise PdError("group_verdict needs results, or the names that they were registered under (register).")
         found: dict[str, list[dict[str, t.Any]]] = {}
         for name in self.args["register"]:
-            for host, result in self.results_of(name).items():
+            for host, result in self.results_of(name, workload).items():
                 found.setdefault(host, []).append(result)
         return found
 

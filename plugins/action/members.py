@@ -37,7 +37,7 @@ class ActionModule(PdAction):
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
-        "started": {"type": "str"},
+        "started": {"type": "list", "elements": "str", "default": []},
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
@@ -66,7 +66,7 @@ class ActionModule(PdAction):
         result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, part, arguments, result)
-        return self._told(result, phase)
+        return {**self._told(result, phase), "group": plan.group}
 
     def _arguments(self, plan: Plan, part: Share, phase: str) -> dict[str, t.Any]:
         return {
@@ -84,8 +84,11 @@ class ActionModule(PdAction):
 
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""
-        found = self.results_of(self.args["started"]).values() if self.args["started"] else ()
-        return {name for result in found for name in result.get("created") or ()}
+        return {name for result in self._started() for name in result.get("created") or ()}
+
+    def _started(self) -> list[dict[str, t.Any]]:
+        """What hosts said of starting members of this workload."""
+        return [r for name in self.args["started"] for r in self.results_of(name, self.args["plan"]["group"]).values()]
 
     def _router_is_clean(self, plan: Plan) -> bool:
         """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
@@ -95,7 +98,7 @@ class ActionModule(PdAction):
         if router.member is None:
             return plan.action == "remove"
         results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
-        said = self.results_of(self.args["started"]).values() if self.args["started"] else ()
+        said = self._started()
         if any(result.get("failed") or result.get("ok") is False for result in results) or router.policy == "manual":
             return False
         if any(result.get("refused") or result.get("unreachable") for result in said):

@@ -239,13 +239,16 @@ class PdAction(ActionBase):
             self._manager = manager
         return self._manager
 
-    def results_of(self, register: str) -> dict[str, dict[str, t.Any]]:
-        """What each host of the play registered under that name in this run; hosts without a result are left out."""
+    def results_of(self, register: str, workload: str | None = None) -> dict[str, dict[str, t.Any]]:
+        """What each host of the play registered under that name in this run; hosts without a result are left out, and with `workload` what
+        says that it is of another one: a task that is not always run leaves that there."""
         hostvars = self.task_vars["hostvars"]
         found: dict[str, dict[str, t.Any]] = {}
         for host in self.task_vars.get("ansible_play_hosts_all") or ():
             result = hostvars[host].get(register) if host in hostvars else None
-            if isinstance(result, t.Mapping) and not result.get("skipped"):
+            if not isinstance(result, t.Mapping) or result.get("skipped"):
+                continue
+            if workload is None or result.get("group") in (None, workload):
                 found[host] = to_plain(result)
         return found
 

@@ -10,6 +10,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.checked import PORTS, Checked, DamagedError, ports_of
+from . import starts
+from .starts import Starts
 
 # 1: up to 22a08ae, without the key and without a formation. A label of a later version is not read: what it means is not known here.
 SCHEMA = 2
@@ -76,6 +78,8 @@ class Label:
     busy: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     metrics: str | None = None
+    # How many prefills had been started where, when a decode was.
+    met: Starts = field(default_factory=dict)
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -125,6 +129,7 @@ def read(raw: t.Any, where: str) -> Label:
         busy=probe.texts("busy"),
         held=probe.texts("held"),
         metrics=_maybe(probe, "metrics"),
+        met=starts.read(value, "met"),
         plain=value.raw,
     )
 

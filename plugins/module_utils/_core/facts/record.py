@@ -10,6 +10,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.checked import Checked, DamagedError
+from . import starts
+from .starts import Starts
 from .tombstone import Place, Tombstone
 
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
@@ -94,6 +96,8 @@ class Record:
     proof: t.Mapping[str, t.Any] = field(default_factory=dict)
     cache: t.Mapping[str, t.Any] = field(default_factory=dict)
     machines: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # How many prefills were started where, of a mode whose decode members take one for another.
+    starts: Starts = field(default_factory=dict)
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -143,6 +147,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         proof=value.mapping("proof"),
         cache=value.mapping("cache"),
         machines=value.mapping("machines"),
+        starts=starts.read(value, "starts"),
         plain=value.raw,
     )
 

@@ -22,7 +22,6 @@ class _Draft:
     leave: list[tuple[LiveMember, str]] = field(default_factory=list)
     replace: list[LiveMember] = field(default_factory=list)
     create: list[Coming] = field(default_factory=list)
-    refresh: dict[str, str] = field(default_factory=dict)
     desired: dict[str, int] = field(default_factory=dict)
     pending: bool = False
 
@@ -32,7 +31,6 @@ class _Draft:
             leave=tuple(self.leave),
             replace=tuple(self.replace),
             create=tuple(self.create),
-            refresh=self.refresh,
             desired=self.desired,
             pending=self.pending,
             strays=tuple(s.member for s in situation.strays),
@@ -57,7 +55,6 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
     )
     for role in ENGINE_ROLES:
         _decide_role(role, request, situation, choice, findings)
-    _refresh(request, choice)
     _decide_router(situation, choice, findings)
     _form_anew(situation, choice)
     _say_outside(request, choice, findings)
@@ -72,7 +69,7 @@ def _form_anew(situation: Situation, choice: _Draft) -> None:
     again = {m.id: (m.role, m.index) for m in choice.replace}
     choice.leave += [(m, "it is down, and the group forms anew") for m in choice.replace]
     choice.create += [Coming(role, index, "the group forms anew") for role, index in again.values()]
-    choice.replace, choice.refresh = [], {}
+    choice.replace = []
 
 
 def _say_outside(request: Request, choice: _Draft, findings: Findings) -> None:
@@ -87,18 +84,6 @@ def _say_outside(request: Request, choice: _Draft, findings: Findings) -> None:
                 [member.role],
                 member.host,
             )
-
-
-def _refresh(request: Request, choice: _Draft) -> None:
-    """A prefill that comes back leaves stale state with its peers in some engines: the mode says who is started anew with it. A router with
-    its peers on its command line is replaced by router_step.py."""
-    back = [m.id for m in choice.replace if m.role == "prefill"]
-    if not back or "decode" not in request.template.mode.refresh_with_prefill:
-        return
-    stale = [m for m in choice.keep if m.role == "decode"]
-    choice.refresh = {m.id: f"{', '.join(back)} comes back, and decode would keep what it knew of it" for m in stale}
-    choice.replace += stale
-    choice.keep = [m for m in choice.keep if m not in stale]
 
 
 def _desired(request: Request, situation: Situation, findings: Findings) -> dict[str, int]:

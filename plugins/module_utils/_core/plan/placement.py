@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.address import of_url
+from ..base.checked import ports_of
 from ..facts.observed import Hold, Host, LiveMember, Machine, Used
 from ..facts.record import Record, newest
 from ..work.member import Bands
@@ -24,6 +25,10 @@ class Seat:
     port: int
     ports: Bands
     gpus: t.Sequence[str]
+
+    @property
+    def held_ports(self) -> set[int]:
+        return ports_of(self.port, self.ports)
 
 
 # By member id.

@@ -28,7 +28,7 @@ from .service import Services
 from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
 from .steps import removal_steps, steps_of, tombstone_steps
-from .value import Lost, Plan, RouterStep
+from .value import Lost, Plan, Renewal, RouterStep
 from .way import Draft, Way
 
 WAYS: tuple[Groups, Services] = (Groups(), Services())
@@ -59,6 +59,7 @@ def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findin
         draft = replace(draft, members=members, router=router)
     else:
         draft = replace(draft, router=router)
+    draft = replace(draft, renew=way.renew(draft))
     return _assembled(draft, way)
 
 
@@ -76,11 +77,12 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
         generation=formation.generation,
         members=draft.members,
         router=draft.router,
-        steps=tuple(steps_of(request, situation, choice, draft.router, draft.members, formation, way.kind.short)),
+        steps=tuple(steps_of(draft, way.kind.short)),
         hosts=slices_of(request, situation, choice, draft.members, draft.router, formation),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(choice.going),
+        hold=_hold(choice.going) + sum(_round_takes(one) for one in draft.renew),
         fence=_fence_of(situation, asked.reality.lost, formation.graves),
+        renew=draft.renew or None,
         **way.fields(draft),
     )
     plan = replace(plan, record=way.record(draft, plan))
@@ -168,6 +170,11 @@ def _fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[
 def _hold(going: t.Iterable[LiveMember]) -> float:
     """For how many seconds at most members of this plan drain and stop: the lock must live longer on hosts that have nothing to do then."""
     return max(((m.label.drain or 0.0) + (m.label.grace or 0.0) for m in going), default=0.0)
+
+
+def _round_takes(one: Renewal) -> float:
+    """For how many seconds at most the members of a round drain, stop and start."""
+    return max((m.stop.drain or 0.0) + (m.stop.grace or 0.0) + m.probe.limit for m in one.members)
 
 
 def summary(plan: Plan) -> str:

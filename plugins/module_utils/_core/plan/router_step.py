@@ -126,6 +126,11 @@ def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, ch
     registered = registered_urls(kept) if kept is not None else set()
     wanted = {p.url: p for p in base.peers}
     have: set[str | None] = set(registered or ())
+    # Who comes back where the router still has one that is gone gets no request before it serves; nor does one for which others are
+    # renewed, before they are.
+    late = {name for causes in choice.refresh.values() for name in causes}
+    stay = {m.id for m in choice.keep} - late
+    again = {str(p.url) for p in base.peers if p.url in have and p.member not in stay}
     if registered is None:
         # What it may have of those that leave or move is taken out before they stop, whether it can be read now or not.
         going = [*(m for m, _why in choice.leave), *choice.replace]
@@ -133,14 +138,15 @@ def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, ch
         have |= {
             str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url
         }
-    add = tuple(p for url, p in wanted.items() if url not in have)
-    remove = tuple(sorted(str(url) for url in have - set(wanted) - situation.unknown_urls))
+    add = tuple(p for url, p in wanted.items() if url not in have or url in again)
+    gone = {str(url) for url in have - set(wanted) - situation.unknown_urls}
+    remove = tuple(sorted(gone | again))
     found = replace(base, step="register", add=add, remove=remove)
     if kept is None:
         return replace(found, why="a new router learns its peers over its API")
     if registered is None:
         return replace(found, add=base.peers, why="the router's registry could not be read")
-    found = replace(found, clean=not remove)
+    found = replace(found, clean=not gone)
     why = f"{len(add)} to add, {len(remove)} to remove over the router's API"
     if not have and wanted and kept.now.restarts:
         why = "it was started again by its runtime, and has forgotten its peers: all of them are registered anew"

@@ -355,9 +355,10 @@ class Choice:
     leave: tuple[tuple[LiveMember, str], ...] = ()
     replace: tuple[LiveMember, ...] = ()
     create: tuple[Coming, ...] = ()
-    # Of those that are replaced: members that run and would not be but for others (mode: refresh_with_prefill), with why.
-    refresh: t.Mapping[str, str] = field(default_factory=dict)
-    # Why each of the others is replaced, where that is not that it is down.
+    # Who runs, and is started anew for others that come (renewal.py), with these: in rounds of its own, or among those that are
+    # replaced, and then stopped before anything starts.
+    refresh: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Why each is replaced, where that is not that it is down.
     whys: t.Mapping[str, str] = field(default_factory=dict)
     desired: t.Mapping[str, int] = field(default_factory=dict)
     pending: bool = False

@@ -123,6 +123,9 @@ def slices_of(
                 mine.seen_all = hosts[host].digest
     for gone, _why in choice.leave:
         slices.of[gone.host].leaves(gone)
+    for renewed in choice.replace:
+        if renewed.id in choice.refresh:
+            slices.of[renewed.host].leaves(renewed)
     for taken in situation.adopt:
         if any(taken is kept for kept in choice.keep):
             slices.of[taken.host].adopt.append(taken.id)

@@ -10,10 +10,10 @@ import typing as t
 from ..facts.observed import LiveMember
 from ..facts.tombstone import Tombstone
 from ..work.member import Member
-from .formations import Formation
 from .member import member_id
-from .situation import AnyRequest, Choice, Situation
-from .value import RouterStep, Step
+from .situation import AnyRequest, Choice, Situation, Template, Workload
+from .value import Renewal, RouterStep, Step
+from .way import Draft
 
 
 def step(phase: str, do: str, why: str, member: str | None = None, host: str | None = None) -> Step:
@@ -47,18 +47,13 @@ def removal_steps(situation: Situation, hosts: t.Collection[str], word: str) -> 
     return steps
 
 
-def steps_of(
-    request: AnyRequest,
-    situation: Situation,
-    choice: Choice,
-    router: RouterStep,
-    members: t.Sequence[Member],
-    formation: Formation,
-    word: str,
-) -> list[Step]:
+def steps_of(draft: Draft[Workload, Template], word: str) -> list[Step]:
     """What a run does, in order. Phases are barriers across hosts. `word` is what the workload is called."""
+    request, situation, choice = t.cast("AnyRequest", draft.asked), draft.situation, draft.choice
+    router, formation = draft.router, draft.formation
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
-    steps += _adopt(situation, choice) + _start(request, choice, members) + _router(choice, router)
+    steps += _adopt(situation, choice) + _start(request, choice, draft.members)
+    steps += _renew(draft.renew) + _router(choice, router)
     steps += tombstone_steps(situation, formation.graves, formation.raised)
     if (
         router.clean
@@ -92,9 +87,10 @@ def _place(router: RouterStep) -> tuple[str | None, str | None]:
 
 
 def _stop(request: AnyRequest, choice: Choice) -> list[Step]:
+    going = [*choice.leave, *((m, choice.whys.get(m.id, "")) for m in choice.replace if m.id in choice.refresh)]
     return [
         step("stop", "remove", why, m.id, m.host)
-        for m, why in choice.leave
+        for m, why in going
         if m.role != "router" or request.action in ("deploy", "scale")
     ]
 
@@ -103,13 +99,22 @@ def _start(request: AnyRequest, choice: Choice, members: t.Sequence[Member]) -> 
     """Members that come, and those that come up by themselves."""
     hosts = {m.id: m.leader.host for m in members}
     steps = [
-        step("start", "replace", choice.refresh.get(m.id) or choice.whys.get(m.id) or _down(m), m.id, hosts[m.id])
+        step("start", "replace", choice.whys.get(m.id) or _down(m), m.id, hosts[m.id])
         for m in choice.replace
         if m.role != "router" and m.id in hosts
     ]
     whys = {member_id(request.name, one.role, one.index): one.why for one in choice.create if one.role != "router"}
     steps += [step("start", "create", whys[m.id], m.id, hosts[m.id]) for m in members if m.id in whys]
     return steps + _waits(choice.keep)
+
+
+def _renew(rounds: t.Iterable[Renewal]) -> list[Step]:
+    """Members that serve, started anew in rounds: after those that come are up, and before these serve."""
+    found = []
+    for number, one in enumerate(rounds, 1):
+        why = f"round {number}: it would take {', '.join(one.because)} for the process that was there before"
+        found += [step("renew", "replace", why, m.id, m.leader.host) for m in one.members]
+    return found
 
 
 def _adopt(situation: Situation, choice: Choice) -> list[Step]:
