@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import copy
+import os
 import typing as t
 
+from hypothesis import configuration
 from hypothesis import strategies as st
+
+configuration.set_hypothesis_home_dir(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".build", "hypothesis")
+)
 
 Json = t.Any
 

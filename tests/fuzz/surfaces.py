@@ -29,7 +29,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.model import kv_
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch import symptom
-from ansible_collections.inferops.pd.plugins.module_utils._host import drain, proof, watch
+from ansible_collections.inferops.pd.plugins.module_utils._host import drain, lock, proof, watch
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import doubts, symptoms_of
 from ansible_collections.inferops.pd.plugins.module_utils._probes import health, http, logs, metrics, model
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker, script
@@ -269,7 +269,10 @@ def _kept(files: t.Mapping[str, str]) -> Answer:
         assert [one["member"] for one in found if one["group"] == "other"] == ["other-prefill-0"]
         assert "other" in noted
         digests = {group: observed.digest_of_group(group, found, noted.get(group)) for group in ("demo", "other")}
+        holder = {"run": "mine", "who": "me"}
+        held = _refused(lambda: lock.taken(state.group_lock("demo"), holder, "demo", 1000.0))
         answer = [
+            held,
             *(found, noted, digests, observed.digest(found), state.holds(), state.group_locks()),
             *([list(one) for one in state.damaged()], state.draining("demo", "demo-prefill-0")),
             Folder(state, "demo", "demo-prefill-0").starts(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fuzz import trial
 from fuzz.surfaces import SURFACES, Surface
 from fuzz.trial import attempt, kept
 from hypothesis import HealthCheck, Phase, given, settings
@@ -36,7 +37,7 @@ def test_what_failed_once_does_not_fail_again(name: str) -> None:
     attempt(SURFACES[KEPT[name]["surface"]], KEPT[name]["input"], measured=False)
 
 
-def test_a_trial_sees_what_it_is_for() -> None:
+def test_a_trial_sees_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     grown: list[int] = []
 
     def forgetful(value: object) -> int:
@@ -47,5 +48,12 @@ def test_a_trial_sees_what_it_is_for() -> None:
         attempt(Surface("x", st.none(), forgetful), None)
     with pytest.raises(ZeroDivisionError):
         attempt(Surface("x", st.none(), lambda value: 1 / value), 0)
-    with pytest.raises(AssertionError, match="MiB"):
-        attempt(Surface("x", st.none(), lambda value: len(bytes(256 * 2**20))), 0)
+    held = iter([0, 65 * 2**20])
+    monkeypatch.setattr(trial, "_most_memory", lambda: next(held))
+    with pytest.raises(AssertionError, match="took 65 MiB"):
+        attempt(Surface("x", st.none(), lambda _value: 0), 0)
+    moments = iter([0.0, 2.1])
+    monkeypatch.setattr(trial, "_most_memory", lambda: 0)
+    monkeypatch.setattr(trial.time, "process_time", lambda: next(moments))
+    with pytest.raises(AssertionError, match=r"took 2\.1 s"):
+        attempt(Surface("x", st.none(), lambda _value: 0), 0)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import typing as t
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from ..base.checked import PORTS, Checked, DamagedError
 from ..base.errors import PdError
 from . import label as labels
-from . import record
+from . import lock, record
 from .kv_interface import Interface, KvInterface, RdmaPort
 from .label import Label
 from .record import Record
@@ -358,7 +359,7 @@ def read_host(name: str, raw: t.Any) -> Host:
         members=_members(name, facts.items("members"), damaged),
         records=_records(name, facts.mapping("records"), damaged),
         damaged=damaged,
-        holds=tuple(facts.each("holds", _hold)),
+        holds=tuple(facts.each("holds", read_hold)),
         elsewhere=tuple(facts.each("elsewhere", _elsewhere)),
         busy_gpus=tuple(facts.each("gpu_processes", lambda value: (value.word("gpu"), _maybe(value, "member")))),
         locks=_locks(facts),
@@ -441,7 +442,7 @@ def _damage(value: Checked) -> Damage:
     return Damage(value.text("path"), value.text("why"), _maybe(value, "group"), _maybe(value, "member"))
 
 
-def _hold(value: Checked) -> Hold:
+def read_hold(value: Checked) -> Hold:
     return Hold(value.text("group"), value.text("member"), _maybe(value, "formation"), value.ports("ports"))
 
 
@@ -476,12 +477,16 @@ def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> di
 
 
 def _locks(facts: _Facts) -> dict[str, Facts]:
-    """Locks by group; a version that kept them in the record told them there."""
+    """Locks by group; a version that kept them in the record told them there. One that cannot be believed holds nobody up, here as on its
+    host."""
     old = {
         group: noted.get("lock") for group, noted in facts.mapping("records").items() if isinstance(noted, t.Mapping)
     }
-    every = {**old, **facts.mapping("locks")}
-    return {str(group): lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
+    found = {}
+    for group, told in {**old, **facts.mapping("locks")}.items():
+        with contextlib.suppress(DamagedError):
+            found[str(group)] = lock.read(told, f"the lock of group {group}")
+    return found
 
 
 def _text(raw: t.Any, key: str) -> str | None:
