@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+import typing as t
 
+import memory
 import pytest
+from builders import Fleet, spec
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch import symptom
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import doubts, symptoms_of
 from ansible_collections.inferops.pd.plugins.module_utils._probes import logs
@@ -273,3 +277,25 @@ def test_what_an_earlier_start_logged_is_no_doubt_of_this_one() -> None:
     assert seen is not None
     assert (seen["name"], seen["count"]) == ("kv transfer failed", 2)
     assert doubts({**live, "restarts": 1}, lines) is None
+
+
+def test_what_members_logged_while_they_were_proven_is_told_with_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "ERROR 12-10 03:24:54 [a.py:1] Mooncake transfer failed, ret: -1"
+    monkeypatch.setattr(
+        memory.FactsRuntime, "logs", lambda _self, _group, member, _lines: [line] if "decode" in member else []
+    )
+    fleet, said = Fleet(h1={"gpus": 1}, h2={"gpus": 1}), []
+    whole = memory.Hosts.phase
+
+    def phase(hosts: t.Any, plan: t.Any, name: str, *more: t.Any, **order: t.Any) -> t.Any:
+        results = whole(hosts, plan, name, *more, **order)
+        said.append((name, results))
+        return results
+
+    monkeypatch.setattr(memory.Hosts, "phase", phase)
+    made = fleet.deploy(spec(engine={"backend": "vLLM"}, decode={"hosts": "h2"}))
+    written = dict(said)["endpoint"]
+    assert [sorted(result["doubts"]) for _host, (result,) in sorted(written.items())] == [[], ["demo-decode-0"]]
+    told = verdict.reach(made.value, {"h2": written["h2"]}, "final").msg
+    assert "! demo-decode-0 on h2: a prompt's KV cache did not arrive" in told
+    assert "Mooncake transfer failed, ret: -1" in told

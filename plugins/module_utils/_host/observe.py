@@ -24,7 +24,7 @@ from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
-from .wait import doomed, doubts
+from .wait import ENGINE_ROLES, doomed, doubts
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -246,7 +246,7 @@ def _doubt(member: t.Mapping[str, t.Any], drivers: t.Mapping[str, Driver]) -> di
     """What the log of one that serves says of its answers. A log that cannot be read says nothing."""
     label = member["label"]
     driver = drivers.get(label.get("runtime") or "")
-    if driver is None or not member["ready"] or label["role"] not in ("prefill", "decode"):
+    if driver is None or not member["ready"] or label["role"] not in ENGINE_ROLES:
         return None
     try:
         return doubts(member, driver.logs(label["group"], label["member"], TAIL_LINES))

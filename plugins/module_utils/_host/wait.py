@@ -20,6 +20,8 @@ from . import lock
 from .watch import Watch, Watched, of_this_start
 
 LONGEST_SLICE = 30
+# Members that answer from a KV cache.
+ENGINE_ROLES = ("prefill", "decode")
 
 
 @dataclass
