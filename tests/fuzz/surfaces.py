@@ -29,9 +29,9 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.model import kv_
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch import symptom
-from ansible_collections.inferops.pd.plugins.module_utils._host import drain, lock, proof, watch
+from ansible_collections.inferops.pd.plugins.module_utils._host import drain, lock, observe, proof, watch
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import doubts, symptoms_of
-from ansible_collections.inferops.pd.plugins.module_utils._probes import health, http, logs, metrics, model
+from ansible_collections.inferops.pd.plugins.module_utils._probes import elsewhere, health, http, logs, metrics, model
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker, script
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.folder import Folder
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
@@ -279,6 +279,74 @@ def _kept(files: t.Mapping[str, str]) -> Answer:
             Folder(state, "demo", "demo-prefill-0").masked(["b"], {"secrets": ["A"]}),
         ]
         return json.loads(json.dumps(answer, default=str).replace(root, "ROOT"))
+
+
+LABEL = {
+    **json.loads(KEPT["groups/demo/members/demo-prefill-0/label.json"]),
+    "schema": 2,
+    "formation": "f",
+    "runtime": "supervisor",
+    "address": "192.0.2.1",
+    "port": 40000,
+    "url": "http://192.0.2.1:40000",
+    "health": "/health",
+    "backend": "vLLM",
+    "gpus": ["0"],
+    "ports": {"kv": {"base": 40001, "count": 1}},
+    "secrets": ["A"],
+    "probe": {"listening": [{"name": "http", "port": 40000}], "busy": ["a"], "held": ["b"], "metrics": "/metrics"},
+    "source": {"model": "/models/m", "executable": "/opt/vllm"},
+}
+ROUTER = {
+    **LABEL,
+    "role": "router",
+    "dialect": "vllm-router",
+    "policy": "dynamic",
+    "peers": [{"member": "m", "role": "prefill", "url": "u"}],
+}
+
+
+class _Runs:
+    """A runtime whose members run, with a log."""
+
+    name = "supervisor"
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def members(self) -> list[t.Any]:
+        now = {"state": "running", "pid": 1, "since": 1.0, "restarts": 0, "exit": None, "why": "", "log": None}
+        return [{"label": label, **now} for label in self.state.labels()]
+
+    def logs(self, group: str, member: str, lines: int) -> list[str]:
+        found = ["ERROR Mooncake transfer failed, ret: -1"][-lines:]
+        return Folder(self.state, group, member).masked(found, self.state.label(group, member))
+
+
+@surface(
+    "looks",
+    st.tuples(
+        spoilt(LABEL, ROUTER), st.sampled_from([200, 500]), st.sampled_from(["{}", '{"workers": [{"url": "u"}]}'])
+    ).map(list),
+)
+def looks(given: Json) -> Answer:
+    """A look at a host with this label among its own."""
+    label, code, body = given
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in {**KEPT, "groups/demo/members/demo-prefill-0/label.json": json.dumps(label)}.items():
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "w", encoding="utf-8", errors="surrogatepass") as handle:
+                handle.write(text)
+        state = State(root)
+        driver = t.cast("t.Any", _Runs(state))
+        with answering(lambda method, url, *_a, **_m: http.Answer(f"{method} {url}", code, body.encode(), 0.0)):
+            found = observe._members(driver.members(), {"supervisor": driver}, state, [])
+        told_ = observe._kept(observe.Request(), state, {"supervisor": driver}, False)
+        told_.pop("state")
+        return json.loads(
+            json.dumps([found, told_, elsewhere.held(label if isinstance(label, dict) else {})]).replace(root, "ROOT")
+        )
 
 
 CONFIG = {

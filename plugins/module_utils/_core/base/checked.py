@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import typing as t
+from urllib.parse import urlsplit
 
 from .errors import PdError
 
@@ -60,6 +61,15 @@ class Checked:
         value = self.text(key)
         if not _NAME.fullmatch(value):
             raise self.bad(key, "no name")
+        return value
+
+    def url(self, key: str) -> str | None:
+        """An address that may be missing, and can be taken apart where it is not."""
+        value = self.text(key, required=False) or None
+        try:
+            urlsplit(value or "").port  # noqa: B018 - it is asked for what it raises
+        except ValueError:
+            raise self.bad(key, "no URL") from None
         return value
 
     def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
