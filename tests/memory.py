@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import pickle
 import typing as t
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol imp
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 
 Facts = dict[str, t.Any]
+_PROCESSES = itertools.count(1)
 
 
 def copied(value: t.Any) -> t.Any:
@@ -142,7 +144,13 @@ class FactsRuntime:
         self.store.before_write()
         found = self.store.entry(label["group"], label["member"])
         assert found is not None
-        found |= {"state": "running", "ready": True, "restarts": 0}
+        # Which process it is: no two are one, and only that of a runtime's restart is its own again.
+        found |= {
+            "state": "running",
+            "ready": True,
+            "restarts": 0,
+            "process_id": f"{label['member']} {next(_PROCESSES)}",
+        }
         for old in ("why", "draining", "pid", "since", "registered"):
             found.pop(old, None)
         # What the process itself carries, whatever becomes of its label.
