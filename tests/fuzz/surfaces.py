@@ -31,8 +31,21 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.report import st
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch import symptom
 from ansible_collections.inferops.pd.plugins.module_utils._host import drain, lock, observe, proof, watch
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import doubts, symptoms_of
-from ansible_collections.inferops.pd.plugins.module_utils._probes import elsewhere, health, http, logs, metrics, model
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker, script
+from ansible_collections.inferops.pd.plugins.module_utils._probes import (
+    command,
+    elsewhere,
+    firewall,
+    gpus,
+    health,
+    http,
+    links,
+    logs,
+    metrics,
+    model,
+    ports,
+    space,
+)
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker, script, systemd_unit
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.folder import Folder
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
@@ -347,6 +360,78 @@ def looks(given: Json) -> Answer:
         return json.loads(
             json.dumps([found, told_, elsewhere.held(label if isinstance(label, dict) else {})]).replace(root, "ROOT")
         )
+
+
+ADDRS = [
+    {
+        "ifname": "eth1",
+        "flags": ["UP"],
+        "operstate": "UP",
+        "mtu": 9000,
+        "link": "bond0",
+        "linkinfo": {"info_kind": "vlan"},
+        "addr_info": [{"local": "192.0.2.1", "prefixlen": 24, "family": "inet"}],
+    }
+]
+ROUTES = [{"dst": "default", "dev": "eth1", "metric": 100, "nexthops": [{"dev": "eth2"}]}]
+RULES = {
+    "nftables": [
+        {"chain": {"family": "ip", "table": "t", "name": "n", "hook": "input", "policy": "drop"}},
+        {"rule": {"expr": [{}]}},
+    ]
+}
+CARDS = {"card0": {"Card series": "MI300X", "VRAM Total Memory (B)": "206158430208"}}
+LINES = [
+    *(
+        "0, GPU-1, H100, 81559\n",
+        "GPU-1, 31, 1000, python\n",
+        "| 0 910B | OK |\n",
+        "| 0 | 0000:C1:00.0 | 0 / 65536 |\n",
+        "Process id\n",
+    ),
+    *(
+        "| 0 0 | 31 | python | 1 |\n",
+        "²",
+        "٣",
+        "Id=a.service\nStatus=x\n\n",
+        "[X-Inferops-pd]\nGroup=g\nMember=m\n",
+        "=",
+        "-j DROP\n",
+    ),
+    *(
+        "Max locked memory     unlimited  unlimited  bytes\n",
+        "   0: 0100007F:9C40 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n",
+        "9" * 5000,
+    ),
+]
+
+
+@surface(
+    "tools",
+    st.one_of(
+        spoilt(ADDRS, ROUTES, RULES, CARDS).map(lambda value: json.dumps(value, default=str)),
+        st.lists(st.sampled_from(LINES) | st.text(max_size=6), max_size=12).map("".join),
+        noise,
+        huge,
+    ),
+)
+def tools(text: Json) -> Answer:
+    """Whatever a tool of the host says: it is read, or taken for no answer."""
+    said = command.Said(text, "")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(command, "run", return_value=said))
+        root = stack.enter_context(tempfile.TemporaryDirectory())
+        os.makedirs(os.path.join(root, "class", "net"))
+        answer = [
+            *(gpus.find(), gpus.names([{"id": "0"}]), space.users(), space.on_gpus(), links.default_routes(root)),
+            *(firewall.nft_drops(text), firewall.iptables_drops(text)),
+            *([one.plain() for one in ports.parse(text)], systemd_unit.parse_show(text), systemd_unit.marks_of(text)),
+            systemd_unit.memlock(text),
+        ]
+        with contextlib.suppress(*links.ODD):
+            links.parse_addr(text)
+        links.read(root)
+    return json.loads(json.dumps(answer))
 
 
 CONFIG = {

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..base.checked import PORTS, Checked, DamagedError
 from ..base.errors import PdError
+from ..base.values import integer
 from . import label as labels
 from . import lock, record
 from .kv_interface import Interface, KvInterface, RdmaPort
@@ -328,12 +329,12 @@ class Host:
 
 def parse_range(text: str, where: str) -> tuple[int, int]:
     """(low, high) of a port range such as "40000-40063", both inclusive. Raises PdError naming `where`."""
-    low, dash, high = str(text).partition("-")
-    if not (dash and low.strip().isdigit() and high.strip().isdigit() and 1024 <= int(low) <= int(high) <= 65535):
+    low, high = (integer(end) or 0 for end in (str(text).partition("-")[0], str(text).partition("-")[2]))
+    if not 1024 <= low <= high <= PORTS:
         raise PdError(
             f"{where}: {text!r} is no port range. Write it as 40000-40063, between 1024 and 65535, the lower first."
         )
-    return int(low), int(high)
+    return low, high
 
 
 def read_host(name: str, raw: t.Any) -> Host:
