@@ -25,6 +25,13 @@ def _deep(levels: int) -> Json:
 
 # What has been found to slip past a reader, and what is of the wrong kind everywhere.
 ODD: list[Json] = [
+    *(
+        "${" * 8000,
+        '--x={"a":' * 2000,
+        "--x {" * 3000,
+        "--kv-transfer-config=" + "[" * 5000,
+        "--hf-overrides " + '{"a":' * 3000,
+    ),
     *(None, True, False, 0, -1, 1, 70_000, 2**31, 2**63, 10**30, 0.5, -0.0, 1e308, float("inf"), float("nan")),
     *("", " ", "²", "٣", "0", "-1", "1e999", "true", "\n", "\t", "\x1b[31m", "\u202e", "\x00", "\udcff", "a" * 9000),
     *(
