@@ -396,8 +396,10 @@ class Histories(RuleBasedStateMachine):
 
     def _end(self, host: str) -> None:
         for member in self.fleet.facts[host]["members"]:
-            member |= {"state": "exited", "ready": False, "why": "the host went down"}
-            member.pop("registered", None)
+            # What a run had noted, and died before it made it, has never been.
+            if member["state"] != "missing":
+                member |= {"state": "exited", "ready": False, "why": "the host went down"}
+                member.pop("registered", None)
         # What only processes told of is gone with them.
         facts = self.fleet.facts[host]
         facts["members"] = [m for m in facts["members"] if not m.get("unlabelled")]
