@@ -319,6 +319,9 @@ ROUTER = {
 }
 
 
+LISTENING = "sl local rem st\n   0: 0100007F:9C40 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n"
+
+
 class _Runs:
     """A runtime whose members run, with a log."""
 
@@ -354,7 +357,7 @@ def looks(given: Json) -> Answer:
         state = State(root)
         driver = t.cast("t.Any", _Runs(state))
         with answering(lambda method, url, *_a, **_m: http.Answer(f"{method} {url}", code, body.encode(), 0.0)):
-            found = observe._members(driver.members(), {"supervisor": driver}, state, [])
+            found = observe._members(driver.members(), {"supervisor": driver}, state, ports.parse(LISTENING))
         told_ = observe._kept(observe.Request(), state, {"supervisor": driver}, False)
         told_.pop("state")
         return json.loads(

@@ -214,15 +214,15 @@ def _members(
             _member(live, unready.result() or _closed(live, listening), registered.result())
             for live, unready, registered in asked
         ]
-        for member, doubt in zip(told, pool.map(lambda one: _doubt(one, drivers), told)):
-            if doubt:
-                member["doubt"] = doubt
     for member in told:
         member |= _serving(member, listeners)
         if state.draining(member["label"]["group"], member["label"]["member"]):
             member["draining"] = True
     for member in told:
         _mark_stuck(member, drivers)
+        doubt = _doubt(member, drivers)
+        if doubt:
+            member["doubt"] = doubt
     return told
 
 
