@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label
 from ansible_collections.inferops.pd.plugins.module_utils._host import lock
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.folder import Folder
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import LARGEST, State
@@ -121,3 +123,17 @@ def test_of_holds_those_that_can_be_read_hold(state: State) -> None:
 def test_lines_of_starts_that_no_start_wrote_are_left_out(state: State) -> None:
     path(state, "starts").write_text("²²²² ²²\n1795965600 31\n1795965600 ²\n99999999999999999999 1\n\n")
     assert [start.pid for start in Folder(state, "g", "g-decode-0").starts()] == [31]
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://h:99999", "http://[1.2]:80", "h", "http://h", 7])
+def test_a_url_that_cannot_be_taken_apart_is_none(url: object) -> None:
+    with pytest.raises(DamagedError, match="url is no"):
+        label.read({**GOOD, "url": url}, "x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [None, "", "http://10.0.0.1:40000", "http://[fe80::1%eth0]:8000", "tcp://h_1:6379", "https://h.example:8000/v1"],
+)
+def test_a_url_that_can_is_one(url: object) -> None:
+    assert label.read({**GOOD, "url": url}, "x").url == (url or None)

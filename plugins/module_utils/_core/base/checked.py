@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import math
 import re
 import typing as t
-from urllib.parse import urlsplit
 
+from .address import of_url
 from .errors import PdError
 
 PORTS = 65535
@@ -64,13 +66,13 @@ class Checked:
         return value
 
     def url(self, key: str) -> str | None:
-        """An address that may be missing, and can be taken apart where it is not."""
+        """The address of a member, which names its port, and may be missing."""
         value = self.text(key, required=False) or None
-        try:
-            urlsplit(value or "").port  # noqa: B018 - it is asked for what it raises
-        except ValueError:
-            raise self.bad(key, "no URL") from None
-        return value
+        place = of_url(value)
+        with contextlib.suppress(ValueError):
+            if value is None or (place and ("[" not in value or ipaddress.IPv6Address(place[0].partition("%")[0]))):
+                return value
+        raise self.bad(key, "no URL")
 
     def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
         value = self.raw.get(key)
