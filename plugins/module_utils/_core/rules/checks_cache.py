@@ -289,11 +289,11 @@ def _check_capacity(side: Side, use: Use, findings: Findings) -> None:
     size = use.options.get(capacity.get("option", ""))
     told = side.settled("context_length")
     tokens = read_integer(told, side.engine.units) if told else None
-    per_token = kv_size.of_token(side.config, side.value("kv_cache_dtype"), side.sizes.tensor) if side.config else None
-    if not size or not tokens or not per_token:
+    kept = kv_size.of_model(side.config, side.value("kv_cache_dtype"), side.sizes.tensor) if side.config else None
+    if not size or not tokens or not isinstance(kept, kv_size.KvSize):
         return
     ranks = side.sizes.tensor * side.sizes.pipeline * side.sizes.data if capacity.get("each") == "gpu" else 1
-    holds, prompt = size * ranks, per_token * tokens
+    holds, prompt = size * ranks, kept.of(tokens)
     if holds < prompt * PROMPTS:
         findings.warning(
             "kv-cache-too-small",
