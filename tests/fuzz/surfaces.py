@@ -199,14 +199,14 @@ def _facts(name: str) -> dict[str, t.Any]:
     return deployed()[1][name]
 
 
-@surface("facts", st.deferred(lambda: _named_facts()))
+def _named_facts() -> st.SearchStrategy[Json]:
+    return st.one_of(*(st.tuples(st.just(name), spoilt(_facts(name))).map(list) for name in ("h1", "h2", "h3")))
+
+
+@surface("facts", st.deferred(_named_facts))
 def facts(given: Json) -> Answer:
     name, raw = given
     return _seen(name, raw)
-
-
-def _named_facts() -> st.SearchStrategy[Json]:
-    return st.one_of(*(st.tuples(st.just(name), spoilt(_facts(name))).map(list) for name in ("h1", "h2", "h3")))
 
 
 @surface(
