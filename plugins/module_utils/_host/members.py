@@ -19,7 +19,7 @@ from .._core.base.errors import PdError
 from .._core.base.plain import to_plain
 from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
-from .._core.work.member import Member, Part
+from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
 from .._probes import ports
 from .._probes.logs import TAIL_LINES
@@ -31,7 +31,6 @@ from .drain import drain
 from .wait import ENGINE_ROLES, doubts
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
-DEFAULT_GRACE = 30.0
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
 _NEW_PLAN = "Run again: the new plan takes what is free then."
@@ -423,7 +422,7 @@ class Work:
             with self.store.lock():
                 lock.check(self.store, self.group, self.order.holder)
             its = self.drivers.get(str(live["label"].get("runtime")), self.driver)
-            its.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
+            its.remove(self.group, name, Stop.from_plain(stop).patience)
         except PdError as exc:
             return str(exc)
         return ""

@@ -18,7 +18,7 @@ from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.facts import observed
 from .._core.runtimes.table import NAMES
-from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, space
+from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
@@ -84,6 +84,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "address": address,
             "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
             "interfaces": [i.plain() for i in found],
+            "rdma_devices": rdma.devices(),
             "gpus": devices,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
             "ports": {

@@ -284,7 +284,7 @@ class Docker:
         label = guard.stamped(label, watched)
         self.state.write_label(label)
         start = os.path.join(directory, "start")
-        grace = float(member.stop.grace or 30)
+        grace = member.stop.patience
         created = float(label.get("created") or 0)
         write(start, docker_spec.render_start(name, group, created, grace, watched), 0o755)
         shown = guard.make_directory(self.state, group) if watched.formation else None

@@ -253,6 +253,8 @@ class Host:
     exposed: int = 0
     ephemeral: tuple[int, ...] = ()
     interfaces: tuple[Interface, ...] = ()
+    # The RDMA devices by name, whether or not an interface stands on them; None where nobody has looked.
+    rdma_devices: tuple[str, ...] | None = None
     damaged: list[Damage] = field(default_factory=list)
     holds: tuple[Hold, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
@@ -357,6 +359,7 @@ def read_host(name: str, raw: t.Any) -> Host:
         exposed=ports.value(lambda value: value.maybe("exposed", 0, PORTS) or 0) or 0,
         ephemeral=ports.value(lambda value: value.ports("ephemeral")) or (),
         interfaces=tuple(facts.each("interfaces", Interface.read)),
+        rdma_devices=facts.value(lambda value: value.texts("rdma_devices") if "rdma_devices" in value.raw else None),
         members=_members(name, facts.items("members"), damaged),
         records=_records(name, facts.mapping("records"), damaged),
         damaged=damaged,
