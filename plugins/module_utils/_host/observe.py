@@ -298,7 +298,7 @@ def _closed(live: Live, listening: t.Collection[int]) -> str:
 def _registered(live: Live) -> list[dict[str, t.Any]] | None:
     """The peers that a router knows, read over its API; None when that cannot be read."""
     label = live["label"]
-    if label["role"] != "router" or live["state"] != "running" or not label.get("dialect"):
+    if label["role"] != "router" or live["state"] != "running" or not (label.get("dialect") and label.get("url")):
         return None
     from .. import _routers
 
