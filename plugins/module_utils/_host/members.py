@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from .._core.base.checked import DamagedError, ports_of
 from .._core.base.errors import PdError
 from .._core.base.plain import to_plain
+from .._core.base.printable import printable
 from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part, Stop
@@ -39,7 +40,7 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 @dataclass
 class Order:
     """What is to be done: the host's share of the plan, at one place, and the phase. `registered` is whether the endpoint is, None to leave
-    that as it is; `lift` whether the router is seen to name nobody that is gone."""
+    that as it is, and `why` it is not; `lift` whether the router is seen to name nobody that is gone."""
 
     share: Share
     phase: str
@@ -50,6 +51,7 @@ class Order:
     state: str = "partial"
     lift: bool = False
     check: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,10 @@ class Work:
             # What nobody could see leaves what was said as it is.
             after["state"] = now.get("state", after["state"])
             registered = bool((now.get("endpoint") or {}).get("registered"))
-        return {**after, "endpoint": {**endpoint, "registered": registered}}
+            why = str((now.get("endpoint") or {}).get("why") or "")
+        else:
+            why = "" if registered else printable(self.order.why, 600)
+        return {**after, "endpoint": {**endpoint, "registered": registered, **({"why": why} if why else {})}}
 
     def _forget(self) -> None:
         if not self.part.part:

@@ -100,7 +100,7 @@ class Now:
     """How a member is, as its host's runtime tells. `state` is running, restarting, stuck (its process lives and will never serve), exited
     or missing. `since` is in seconds of the epoch. `draining`: a run has begun to take it away, and it goes on leaving, whoever runs next.
     `carried` is the formation of the process that listens on its port, where that process is the member's own. `registered` are the URLs in
-    a router's registry, None where that could not be read."""
+    a router's registry, None where that could not be read, and `unread` why."""
 
     state: str = "missing"
     ready: bool = False
@@ -115,6 +115,7 @@ class Now:
     carried: str | None = None
     registered: tuple[str, ...] | None = None
     doubt: Doubt | None = None
+    unread: str = ""
 
     @classmethod
     def read(cls, value: Checked, member: str) -> Now:
@@ -134,6 +135,7 @@ class Now:
             carried=_maybe(value, "formation") if serves else None,
             registered=None if registry is None else tuple(peer.text("url") for peer in value.each("registered")),
             doubt=Doubt.read(value.within("doubt")) if value.raw.get("doubt") else None,
+            unread=value.text("registered_why", required=False),
         )
 
 
