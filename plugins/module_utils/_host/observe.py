@@ -308,8 +308,6 @@ def _registered(live: Live) -> tuple[list[dict[str, t.Any]] | None, str]:
     label = live["label"]
     if label["role"] != "router" or live["state"] != "running" or not (label.get("dialect") and label.get("url")):
         return None, ""
-    if label["role"] != "router" or live["state"] != "running" or not label.get("dialect"):
-        return None, ""
     from .. import _routers
 
     dialect, why = _routers.dialect(label["dialect"]), ""
