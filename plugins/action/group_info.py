@@ -13,7 +13,7 @@ from ..module_utils._core.report import status, users
 from ..module_utils._core.spec.cache_service import users_of
 from ..module_utils._core.spec.variables import misspelt
 from ..plugin_utils._action import PdAction
-from ..plugin_utils._batch import check_batch
+from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils._workloads import Caches, Groups, Workloads
 
@@ -34,6 +34,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
+        check_variables(self._task)
         hosts = self.seen().hosts
         silent = (
             [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts]

@@ -17,7 +17,7 @@ from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
 from ..plugin_utils._action import PdAction, refuse
-from ..plugin_utils._batch import check_batch
+from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils._workloads import Caches, Judged, Workloads, workloads_of
 
@@ -44,6 +44,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
+        check_variables(self._task)
         self._check_words()
         works = workloads_of(self.args["kind"], self)
         results: dict[str, dict[str, t.Any]] = {}
@@ -89,7 +90,8 @@ class ActionModule(PdAction):
         """What the caller gives beside the specs, and which hosts their patterns stand for."""
         patterns = works.patterns(name, entry) if self.args["spec"] is None else {}
         hosts = {name: read_host(name, facts) for name, facts in (to_plain(self.args["hosts"]) or {}).items()}
-        return Known(to_plain(self.args["model_config"]), hosts, patterns)
+        ranges = self.host_variables("pd_port_range") if self.args["spec"] is None else {}
+        return Known(to_plain(self.args["model_config"]), hosts, patterns, ranges=ranges)
 
     def _entries(self, works: Workloads) -> dict[str, t.Any]:
         name, kind = self.args["name"], works.kind

@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.plain import Plain
 from ..module_utils._core.base.plain import to_plain as plain
 from ..module_utils._core.base.printable import printable
+from ..module_utils._core.base.reader import NO_SECRET, no_secret
 from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload
@@ -57,6 +59,8 @@ class ActionModule(PdAction):
         part = share_of(plan, host, self._created() if self.args["undo"] else None)
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
+        if phase == "lock":
+            self._check_secrets(plan, secrets_coming(raw))
         refusal = self._in_order(plan, locked_in_order(raw), host, part, phase)
         if refusal:
             return refusal
@@ -78,7 +82,8 @@ class ActionModule(PdAction):
         return {
             "plan": part.to_plain(),
             "phase": phase,
-            "secrets": self._secrets(plan, part) if phase in ("start", "router") else {},
+            # As one text: Ansible takes every hidden value out of all that a module returns, and one of a secret may be a word of it.
+            "sealed": sealed(self._secrets(plan, part)) if phase in ("start", "router") else None,
             **self.runtime_options(),
             "holder": {**holder(plan.run, plan.hold), "dead": list(plan.dead_locks or ())},
             "break_lock": self.args["break_lock"],
@@ -240,12 +245,27 @@ class ActionModule(PdAction):
     def _secrets(self, plan: Plan, part: Share) -> dict[str, dict[str, str]]:
         """Values by member, for the members of this host that need any."""
         wanted = [m for m in part.members if m.secrets]
-        if not wanted:
+        by_role = self._secrets_by_role(plan, {m.role for m in wanted})
+        return {m.id: {name: str(by_role[m.role].get(name, "")) for name in m.secrets} for m in wanted}
+
+    def _secrets_by_role(self, plan: Plan, roles: t.Collection[str]) -> dict[str, t.Mapping[str, t.Any]]:
+        """What was given for each role, as the task has it, else as the workload's own entry has."""
+        if not roles:
             return {}
-        given = to_plain(self.args["secrets"]) if self.args["secrets"] is not None else None
-        spec = self._spec_with_secrets(plan) if given is None else None
-        by_role = {m.role: (given.get(m.role) or {}) if given is not None else secrets_of(spec, m.role) for m in wanted}
-        return {m.id: {name: by_role[m.role].get(name, "") for name in m.secrets} for m in wanted}
+        if self.args["secrets"] is not None:
+            given = to_plain(self.args["secrets"])
+            return {role: given.get(role) or {} for role in roles}
+        spec = self._spec_with_secrets(plan)
+        return {role: secrets_of(spec, role) for role in roles}
+
+    def _check_secrets(self, plan: Plan, wanted: t.Collection[tuple[str, str]]) -> None:
+        """What no member can be started with, before anything stops: each host refuses alike, and none has been locked. What is wrong with
+        those of a spec has been said of the spec."""
+        by_role = self._secrets_by_role(plan, {role for role, _name in wanted})
+        for role, name in sorted(wanted):
+            why = no_secret(by_role[role].get(name))
+            if why:
+                raise PdError(f"Secret {name} of role {role}: {why}. Nothing was changed. {NO_SECRET}")
 
     def _spec_with_secrets(self, plan: Plan) -> t.Any:
         """What was written of the plan's workload. A cache service's secrets stand in its own entry, as a group's do in a role's."""
@@ -253,6 +273,20 @@ class ActionModule(PdAction):
         if kind is workload.GROUP:
             return self.spec_of(plan.group)
         return {"roles": dict.fromkeys(kind.roles, self.entries(kind).get(plan.group) or {})}
+
+
+def sealed(secrets: t.Mapping[str, t.Any]) -> str | None:
+    """Values of secrets by member as the module takes them from here; None without any."""
+    return json.dumps(secrets) if secrets else None
+
+
+def secrets_coming(raw: t.Mapping[str, t.Any]) -> set[tuple[str, str]]:
+    """(role, name) of each secret of the members that a whole plan creates, wherever they are."""
+    coming = {name for here in (raw.get("hosts") or {}).values() for name in here.get("create") or ()}
+    members = [m for m in raw.get("members") or () if m.get("id") in coming]
+    return {
+        (m["role"], str(name)) for m in members for part in m.get("parts") or () for name in part.get("secrets") or ()
+    }
 
 
 def router_msg(name: str, seen: t.Mapping[str, t.Any]) -> str:

@@ -100,6 +100,11 @@ groups:
     router:
       description: The router's policy and the peers that it has; null where its own list of them cannot be read.
       type: dict
+    locality:
+      description:
+        - The share of prefill-decode pairs that are on one host, from 0 to 1. Their KV crosses no network.
+        - Null where there is no pair.
+      type: float
 caches:
   description:
     - The state of each cache service by name; beside one group, of those that it uses. It has the keys of RV(groups) but for the router

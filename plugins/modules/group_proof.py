@@ -135,6 +135,11 @@ pairs:
     answer:
       description: The answer.
       type: str
+    chat:
+      description:
+        - How the pair does with a chat. C(equal) where both make the same tokens of it and decode answers; C(differs), and then C(why) says
+          what; C(not offered) where neither takes one, a model without a chat template for one.
+      type: str
     good:
       description: Whether the pair is proven.
       type: bool

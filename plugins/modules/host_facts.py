@@ -33,7 +33,8 @@ options:
     default: 40000-40063
   kv_interface:
     description:
-      - The interface that the KV cache travels over, or several (rails), the host variable C(pd_kv_interface).
+      - The interface that the KV cache travels over, or several (rails), the host variable C(pd_kv_interface). Names may also be
+        separated by commas, as C(-e) gives them.
       - Left out, the one interface that other hosts can reach is used. Several are refused in the fact, with their names.
       - V(lo) is used only when named here.
     type: list

@@ -57,6 +57,9 @@ options:
       - Values of secret environment variables. They are written to a file that only the member's user can read, nowhere else.
       - Given to the action plugin by role; it hands them on by member. Left out there, it takes them from C(pd_groups).
     type: dict
+  sealed:
+    description: Values of secrets by member, as one text of JSON. The action plugin makes it of O(secrets).
+    type: str
   holder:
     description: Who holds the group's lock, C(run) (a nonce of the run), C(who) and C(ttl). The action plugin sets it.
     type: dict
@@ -207,6 +210,7 @@ from ..module_utils._core.runtimes.table import NAMES, UNNOTED
 from ..module_utils._core.work.share import Share
 from ..module_utils._host.members import PHASES, Order, Work
 from ..module_utils._runtimes import driver, used
+from ..module_utils._runtimes.masking import masked
 from ..module_utils._runtimes.state import State
 
 
@@ -216,6 +220,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "plan": {"type": "dict", "required": True},
         "phase": {"type": "str", "choices": list(PHASES), "required": True},
         "secrets": {"type": "dict", "no_log": True},
+        "sealed": {"type": "str", "no_log": True},
         "holder": {"type": "dict"},
         "break_lock": {"type": "bool", "default": False},
         "registered": {"type": "str", "choices": ["yes", "no", "keep"], "default": "no"},
@@ -245,7 +250,7 @@ def order_of(module: AnsibleModule, share: Share) -> Order:
         share=share,
         phase=given["phase"],
         holder=given["holder"] or {"who": "unknown"},
-        secrets=given["secrets"] or {},
+        secrets=json.loads(given["sealed"]) if given["sealed"] else given["secrets"] or {},
         break_lock=given["break_lock"],
         registered=None if given["registered"] == "keep" else given["registered"] == "yes",
         state=given["state"],
@@ -253,6 +258,15 @@ def order_of(module: AnsibleModule, share: Share) -> Order:
         lift=given["lift"],
         check=module.check_mode,
     )
+
+
+def hide(result: dict[str, t.Any], secrets: t.Mapping[str, t.Mapping[str, str]]) -> None:
+    """Take values of secrets out of the texts of a result that are not this collection's own words: a container engine may repeat what it
+    was given."""
+    values = [value for one in secrets.values() for value in one.values()]
+    result["warnings"] = masked(result["warnings"], values)
+    told = result["failed_members"]
+    result["failed_members"] = dict(zip(told, masked(told.values(), values)))
 
 
 def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
@@ -293,6 +307,7 @@ def main() -> None:
         # Whatever else the host's system refuses: its words, and no traceback.
         what = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
         module.fail_json(msg=f"Phase {phase} of group {group}: {what}", changed=False)
+    hide(result, work.order.secrets)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed_members"] and module.params["strict"]:

@@ -224,6 +224,14 @@ class PdAction(ActionBase):
             (h for h in names if h in hostvars and boolean(hostvars[h].get("pd_out_of_service"))), key=natural
         )
 
+    def host_variables(self, name: str) -> dict[str, str]:
+        """A variable of each host that has it, as the inventory says."""
+        hostvars = self.task_vars.get("hostvars") or {}
+        names = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
+        return {
+            h: str(hostvars[h].get(name)) for h in sorted(names) if h in hostvars and hostvars[h].get(name) is not None
+        }
+
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""
         who = f"{getpass.getuser()}@{socket.gethostname()}"

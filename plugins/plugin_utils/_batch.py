@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.spec.variables import unknown
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -34,6 +35,15 @@ def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
             " A group is planned over all of its hosts at once, and would be formed once for each batch. Remove serial from the play;"
             " --limit, or -e pd_group=NAME, is how to work on a part."
         )
+
+
+def check_variables(task: Task) -> None:
+    """Raise PdError for a variable of the command line (`-e`, or a job's own) that nothing reads: -e pd_gruop=NAME would work on every
+    group. Names in an inventory may be anybody's, and are warned of (spec/variables.py)."""
+    manager = task.get_variable_manager()
+    told = unknown(manager.extra_vars if manager else ())
+    if told:
+        raise PdError(" ".join(told))
 
 
 def _waits(strategy: str) -> bool:

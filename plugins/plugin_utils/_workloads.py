@@ -26,6 +26,7 @@ from ..module_utils._core.plan.situation import (
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report import users
 from ..module_utils._core.report.status import Subject
+from ..module_utils._core.rules import checks_runtime
 from ..module_utils._core.runtimes.table import traits_of
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
@@ -229,6 +230,8 @@ class Caches(Workloads):
         service = parse({name: entry}, recipes, findings, self.action.groups()).get(name)
         ours = service is not None and not service.address
         template = render(service, recipes[service.provider], findings) if service is not None and ours else None
+        if service is not None and ours:
+            checks_runtime.check_service(service, findings)
         return Judged(name, findings, service, template)
 
     def places(self, judged: Judged) -> list[Place]:

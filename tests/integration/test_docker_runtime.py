@@ -17,13 +17,15 @@ from docker_engine import BARE, IMAGE, Engine, NoEngineError, fixture_engine, re
 from integration import support_runtime as support
 from ports import free_ports
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.runtimes import container as forms
+from ansible_collections.inferops.pd.plugins.module_utils._core.runtimes.accepts import CPUS, MEMORY, UnfitError
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, hidden
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
 from ansible_collections.inferops.pd.plugins.module_utils._probes import model as probed
 from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_elsewhere, driver, guard
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_elsewhere, docker_spec, driver, guard
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 
@@ -209,6 +211,106 @@ def test_secrets_are_masked_in_logs(host: Host, port: int) -> None:
     assert "********" in host.runtime.logs("g", "g-prefill-0", 10)
     kept = host.stop(member)["logs"]["g-prefill-0"]
     assert "hunter2" not in Path(kept).read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_an_image_whose_user_has_a_name_reads_its_secrets_and_files(host: Host, port: int, tmp_path: Path) -> None:
+    """Who that is stands in the image's own /etc/passwd alone."""
+    (tmp_path / "passwd").write_text("root:x:0:0::/:/bin/sh\napp:x:4321:4321::/:/bin/sh\n")
+    host.engine.docker("create", "--name", "made", IMAGE, "true")
+    host.engine.docker("cp", str(tmp_path / "passwd"), "made:/etc/passwd")
+    host.engine.docker("commit", "--change", "USER app", "made", "pd-test-user:app")
+    host.engine.docker("rm", "made")
+    serve = ["python3", "-c", support.SERVER, "127.0.0.1", str(port)]
+    member = one(
+        port,
+        image="pd-test-user:app",
+        secrets=["SAY"],
+        files=[{"path": "conf.json", "content": "read by app\n"}],
+        argv=["/bin/sh", "-c", f'cat {docker_spec.INSIDE}/conf.json; exec "$@"', "sh", *serve],
+    )
+    host.start(member, secrets={"g-prefill-0": {"SAY": "hunter2hunter2"}})
+    host.ready(member)
+    said = host.runtime.logs("g", "g-prefill-0", 10)
+    assert {"read by app", "********"} <= set(said)
+    assert Path(host.state.member_dir("g", "g-prefill-0"), "env").stat().st_uid == 4321
+    nobody = one(free_ports(1)[0], index=1, image=as_user(host.engine, "ghost"), secrets=["SAY"])
+    assert "Looking for user ghost" in host.fails(nobody, secrets={"g-prefill-1": {"SAY": "hunter2hunter2"}})
+
+
+def test_a_link_in_a_models_folder_shows_a_container_no_other_folder(host: Host, port: int, tmp_path: Path) -> None:
+    model, store = tmp_path / "m", tmp_path / "store"
+    for path in (model, store):
+        path.mkdir()
+    (model / "config.json").write_text("{}")
+    (store / "weights").write_text("weights of the model\n")
+    (store / "private").write_text("private\n")
+    (model / "weights").symlink_to(store / "weights")
+    serve = ["python3", "-c", support.SERVER, "127.0.0.1", str(port)]
+    look = f'cat {model}/weights; ls {store} || echo "$(echo {store}/*)"; exec "$@"'
+    member = one(port, argv=["/bin/sh", "-c", look, "sh", *serve, f"--model={model}"])
+    host.start(member)
+    host.ready(member)
+    said = "\n".join(host.runtime.logs("g", "g-prefill-0", 10))
+    assert "weights of the model" in said
+    assert f"{store}/weights" in said
+    assert "private" not in said
+
+
+BIND = {"Type": "bind", "Source": "/srv"}
+REFUSED_BY_BOTH: dict[str, tuple[t.Any, dict[str, t.Any]]] = {
+    "capitals": (lambda: forms.image("Registry/Engine:1"), {"Image": "Registry/Engine:1"}),
+    "no tag": (lambda: forms.image("engine:"), {"Image": "engine:"}),
+    "half a digest": (lambda: forms.image("engine@sha256:12"), {"Image": "engine@sha256:12"}),
+    "the whole container": (lambda: forms.mount("/srv:/"), {"HostConfig": {"Mounts": [{**BIND, "Target": "/"}]}}),
+    "nowhere in it": (lambda: forms.mount("/srv:x"), {"HostConfig": {"Mounts": [{**BIND, "Target": "x"}]}}),
+    "below /proc": (
+        lambda: forms.mount("/srv:/proc/sys"),
+        {"HostConfig": {"Mounts": [{**BIND, "Target": "/proc/sys"}]}},
+    ),
+    "no volume": (
+        lambda: forms.mount("./x:/x"),
+        {"HostConfig": {"Mounts": [{"Type": "volume", "Source": "./x", "Target": "/x"}]}},
+    ),
+    "twice": (None, {"HostConfig": {"Mounts": [{**BIND, "Target": "/x/"}, {**BIND, "Target": "/y/../x"}]}}),
+    "too little CPU": (None, {"HostConfig": {"NanoCpus": 10**6}}),
+    "more CPUs than here": (None, {"HostConfig": {"NanoCpus": 8192 * 10**9}}),
+    "too little memory": (None, {"HostConfig": {"Memory": 6 * 2**20 - 1}}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_BY_BOTH)
+def test_what_a_spec_is_refused_for_the_engine_refuses(host: Host, case: str) -> None:
+    judge, body = REFUSED_BY_BOTH[case]
+    if judge is not None:
+        with pytest.raises(UnfitError):
+            judge()
+    with pytest.raises(HostError):
+        raw(host, body)
+
+
+def raw(host: Host, body: dict[str, t.Any]) -> None:
+    """A container as the engine itself takes it."""
+    api = host.runtime.api
+    whole = {"Image": IMAGE, "Cmd": ["/bin/sh", "-c", "true"], **body}
+    api.call("Creating", lambda c: c.create_container_from_config(whole, "raw"))
+    api.call("Starting", lambda c: c.start("raw"))
+
+
+def test_what_stands_at_the_bounds_is_taken(host: Host) -> None:
+    assert (CPUS.least, MEMORY.least) == (0.01, 6 * 2**20)
+    raw(host, {"HostConfig": {"NanoCpus": 10**7, "Memory": int(MEMORY.least) * 2}})
+    found = host.engine.inspect("raw")["HostConfig"]
+    assert (found["NanoCpus"], found["Memory"]) == (10**7, int(MEMORY.least) * 2)
+
+
+def test_what_it_could_not_start_is_told_when_it_is_locked(host: Host, port: int) -> None:
+    member = one(port, mounts=["/no/such/place:/data"], devices=["/dev/none"])
+    with pytest.raises(
+        HostError, match=r"/no/such/place of its mounts is not on this host.*/dev/none.*Nothing was changed"
+    ):
+        host.do(support.slice_of("g", [member]), "lock")
+    assert host.state.group_lock("g") is None
 
 
 def test_an_image_without_a_shell(host: Host, port: int) -> None:
@@ -534,7 +636,7 @@ def test_what_the_engine_refuses_is_told_and_nothing_is_left(host: Host, port: i
     said = host.fails(one(port, mounts=["/no/such/place:/data"]))
     assert "Creating container g-prefill-0" in said
     assert "/no/such/place" in said
-    assert "is not SOURCE:TARGET" in host.fails(one(port, mounts=["nonsense"]))
+    assert "Write SOURCE:TARGET" in host.fails(one(port, mounts=["nonsense"]))
     assert "no such file" in host.fails(one(port, devices=["/dev/none"]))
     assert "no value was given for its secrets TOKEN" in host.fails(one(port, secrets=["TOKEN"]))
     assert host.engine.names() == []

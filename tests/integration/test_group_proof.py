@@ -21,7 +21,7 @@ from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.asked import Asked
 from ansible_collections.inferops.pd.plugins.module_utils._host.proof import Proof
-from ansible_collections.inferops.pd.plugins.module_utils._probes import http
+from ansible_collections.inferops.pd.plugins.module_utils._probes import http, metrics
 
 pytestmark = pytest.mark.integration
 COUNTERS = {
@@ -41,7 +41,7 @@ class Engines:
         self.urls: dict[str, str] = {}
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, name: str, role: str, **env: str) -> None:
+    def start(self, name: str, role: str, *args: str, **env: str) -> None:
         port, side = free_ports(2)
         config = json.dumps({"kv_role": role}) if role else "{}"
         argv = [
@@ -52,7 +52,7 @@ class Engines:
             "--host=127.0.0.1",
             f"--port={port}",
         ]
-        argv += ["--served-model-name=tiny", f"--kv-transfer-config={config}"]
+        argv += ["--served-model-name=tiny", f"--kv-transfer-config={config}", *args]
         own = {
             "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",
             "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side),
@@ -70,6 +70,9 @@ class Engines:
             return http.get(self.urls[name] + "/health").ok
         except http.Unanswered:
             return False
+
+    def scrape(self, name: str, counter: str) -> float:
+        return metrics.parse(http.get(self.urls[name] + "/metrics").text).total(counter) or 0.0
 
     def plan(self, *names: str, router: str | None = None, **proof: t.Any) -> dict[str, t.Any]:
         return {
@@ -91,6 +94,10 @@ def engines() -> t.Iterator[Engines]:
     made.start("prefill-plain", "", STANDIN_FAIL="no_kv")
     made.start("prefill-500", "kv_producer", STANDIN_FAIL="http500")
     made.start("decode-0", "kv_consumer")
+    made.start("prefill-long-template", "kv_producer", "--chat-template=/srv/another-template.jinja")
+    made.start("prefill-other-template", "kv_producer", "--chat-template=the Model")
+    made.start("prefill-no-chat", "kv_producer", STANDIN_FAIL="no_chat")
+    made.start("decode-no-chat", "kv_consumer", STANDIN_FAIL="no_chat")
     made.start("decode-garbage", "kv_consumer", STANDIN_GARBAGE="1")
     made.start("decode-recompute", "kv_consumer", STANDIN_RECOMPUTE="1")
     yield made
@@ -109,6 +116,42 @@ def test_a_good_pair(engines: Engines) -> None:
     assert pair["gb_per_s"] > 0
     assert pair["text_equal"] is True
     assert pair["answer"] == pair["alone"] != ""
+
+
+def test_a_chat_is_sent_through_a_pair(engines: Engines) -> None:
+    assert engines.prove("prefill-0", "decode-0")["pairs"][0]["chat"] == "equal"
+
+
+@pytest.mark.parametrize(
+    ("prefill", "says"),
+    [
+        ("prefill-long-template", ["tokens to prefill-long-template", "chat template"]),
+        ("prefill-other-template", ["other tokens to prefill-other-template", "chat template"]),
+    ],
+)
+def test_a_chat_that_the_two_read_otherwise_is_not_sent(engines: Engines, prefill: str, says: list[str]) -> None:
+    served = engines.scrape("decode-0", "vllm:request_success_total")
+    found = engines.prove(prefill, "decode-0")
+    assert not found["good"]
+    pair = found["pairs"][0]
+    assert pair["chat"] == "differs"
+    assert pair["transferred_tokens"] == pair["prompt_tokens"]
+    for text in says:
+        assert text in pair["why"]
+    # The prompt of the pair alone: no chat.
+    assert engines.scrape("decode-0", "vllm:request_success_total") == served + 1
+
+
+def test_a_model_without_a_chat_template_is_proven_by_prompts(engines: Engines) -> None:
+    found = engines.prove("prefill-no-chat", "decode-no-chat")
+    assert found["good"], found["msg"]
+    assert found["pairs"][0]["chat"] == "not offered"
+
+
+def test_one_side_that_takes_no_chat(engines: Engines) -> None:
+    found = engines.prove("prefill-0", "decode-no-chat")
+    assert not found["good"]
+    assert "decode-no-chat takes no chat" in found["pairs"][0]["why"]
 
 
 def test_each_run_proves_with_prompts_of_its_own(engines: Engines) -> None:

@@ -69,6 +69,10 @@ SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
         {"roles.prefill.extra_args": ["--kv-transfer-config={kv_role: kv_both}"]},
         ["--kv-transfer-config", "JSON"],
     ),
+    "a secret that is null": (
+        {"engine.secrets": {"HF_TOKEN": None}},
+        ["engine.secrets.HF_TOKEN: the secret is empty", "vault"],
+    ),
     "a port for two members": (
         {"engine.args": ["--master-port=29500"]},
         ["engine.args: --master-port=29500: 2 members (prefill and decode) would take it, and have the one host node"],
@@ -147,6 +151,11 @@ def test_a_router_port_taken_by_a_stranger_names_port_and_holder(site: Life) -> 
     with socket.create_server(("127.0.0.1", site.port)):
         said = refused(site, "deploy", "port-taken", f"{site.port} on node is taken by", f"(pid {os.getpid()})")
     assert "1 error." in said
+
+
+@pytest.mark.parametrize("book", ["validate", "deploy", "status", "restart", "scale", "remove", "preflight", "caches"])
+def test_a_slip_in_a_variable_of_the_command_line_is_refused(site: Life, book: str) -> None:
+    refused(site, book, "There is no variable pd_gruop. Did you mean pd_group?", pd_gruop="g")
 
 
 def test_counts_that_are_none(site: Life) -> None:

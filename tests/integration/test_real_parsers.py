@@ -10,10 +10,12 @@ to take others.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 import typing as t
@@ -786,3 +788,33 @@ def test_a_real_router_starts_for_members_that_announce_themselves(tmp_path: Pat
     with started("vllm-moriio", "manual", tmp_path, up=503) as router:
         assert router.workers() == set()
         assert router.ask()[0] == 503
+
+
+# -- the tables of flags ------------------------------------------------------------------------------------------------------------
+
+
+def table_of(text: str) -> tuple[str, str]:
+    """(version, table) of a written file of flags; which flags older versions had is not made anew."""
+    found = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign)
+    }
+    return found["VERSION"], found["TABLE"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_table_of_flags_is_what_the_parser_has(engine: str) -> None:
+    python = ENGINE_VENV / "bin" / "python" if engine == "vllm" else Path(sys.executable)
+    if not python.exists() or not (BUILT / "sglang").exists():
+        pytest.skip("no engine, or no source, to ask: run examples/demo/setup.sh and tests/env/parsers.sh")
+    folders = [] if engine == "vllm" else [str(BUILT / "sglang")]
+    argv = [str(python), str(PARSERS / "flag_tables.py"), engine, "--print", *folders]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=True, env={**os.environ, "VLLM_TARGET_DEVICE": "cpu"}
+    )
+    version, made = table_of(done.stdout[done.stdout.index("# Copyright") :])
+    kept, table = table_of((ROOT / "plugins" / "module_utils" / "_engines" / f"{engine}_flags.py").read_text())
+    if version != kept:
+        pytest.skip(f"the table is of {kept}, and {version} is installed")
+    assert made == table

@@ -20,6 +20,9 @@ class Flag:
     names: list[str]
     takes: str = "one"  # one, none or many
     choices: list[str] | None = None
+    # The file that declares it, and its default where that is written as a plain value.
+    group: str = ""
+    default: t.Any = None
 
 
 @dataclass
@@ -62,6 +65,7 @@ def read(folder: Path) -> Source:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             flag = _field(node, lists) or _call(node, lists)
             if flag:
+                flag.group = path.stem
                 source.flags.append(flag)
     return source
 
@@ -112,7 +116,18 @@ def _field(node: ast.AST, lists: t.Mapping[str, list[str]]) -> Flag | None:
     takes = "none" if outer == "bool" and "action" not in said else _takes(said)
     if outer in ("List", "list") and "type_parser" not in said:
         takes = "many"
-    return Flag([name, *(_texts(said.get("aliases"), lists) or [])], takes, choices)
+    names = [name, *(_texts(said.get("aliases"), lists) or [])]
+    if "BooleanOptionalAction" in ast.unparse(said.get("action", ast.Constant(None))):
+        names += ["--no-" + n[2:] for n in names]
+        takes = "none"
+    return Flag(names, takes, choices, default=_plain(node.value))
+
+
+def _plain(node: ast.AST | None) -> t.Any:
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except ValueError:
+        return None
 
 
 def _takes(said: t.Mapping[str | None, ast.expr]) -> str:

@@ -33,6 +33,7 @@ Environment:
     ignore_term         SIGTERM has no effect
     http500             every completion answers 500
     die_at_request:FILE exits at the first completion, while FILE is there
+    no_chat             a model without a chat template: chats are refused
     no_kv               completions come without kv_transfer_params (no connector)
     die_after:N         exits N seconds after it is ready
     child               an engine process as a child of the API server
@@ -222,8 +223,21 @@ class Engine:
 
     # -- serving -----------------------------------------------------------------------------------------------------------------
 
+    def rendered(self, body: dict) -> str:
+        """A chat as this engine's template makes a prompt of it; the template is its file's name here."""
+        return f"{self.args.chat_template or 'the model'}: {json.dumps(body.get('messages'))}"
+
+    def tokenize(self, body: dict) -> tuple[int, dict]:
+        if "messages" in body and "no_chat" in self.fails:
+            return 400, error(NO_TEMPLATE, "BadRequestError", 400)
+        text = self.rendered(body) if "messages" in body else str(body.get("prompt", ""))
+        tokens = [sum(text[at : at + 4].encode()) for at in range(0, max(1, len(text) // 4 * 4), 4)]
+        return 200, {"count": len(tokens), "max_model_len": self.args.max_model_len, "tokens": tokens}
+
     def complete(self, body: dict, chat: bool) -> tuple[int, dict]:
-        prompt = json.dumps(body.get("messages")) if chat else body.get("prompt", "")
+        if chat and "no_chat" in self.fails:
+            return 400, error(NO_TEMPLATE, "BadRequestError", 400)
+        prompt = self.rendered(body) if chat else body.get("prompt", "")
         prompt = prompt if isinstance(prompt, str) else json.dumps(prompt)
         tokens = max(1, len(prompt) // 4)
         if tokens + 1 > self.args.max_model_len:
@@ -344,6 +358,11 @@ class Engine:
         }  # fmt: skip
 
 
+NO_TEMPLATE = (
+    "As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template."
+)
+
+
 def text_for(prompt: str, limit: int) -> list[str]:
     """Words that follow from the prompt alone."""
     digest = hashlib.sha256(prompt.encode()).digest()
@@ -429,7 +448,7 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if self.refused():
             return
-        if path not in ("/v1/completions", "/v1/chat/completions"):
+        if path not in ("/v1/completions", "/v1/chat/completions", "/tokenize"):
             self.send_json(404, {"detail": "Not Found"})
             return
         try:
@@ -439,6 +458,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if body.get("model") not in (None, self.engine.model):
             self.send_json(404, error(f"The model `{body['model']}` does not exist.", "NotFoundError", 404))
+            return
+        if path == "/tokenize":
+            self.send_json(*self.engine.tokenize(body))
             return
         self.engine.metrics.add("vllm:num_requests_running", 1)
         try:
@@ -516,6 +538,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--served-model-name")
     parser.add_argument("--kv-transfer-config", type=json.loads)
     parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--chat-template")
     parser.add_argument("--api-key", nargs="*")
     args, _others = parser.parse_known_args(argv)
     return args

@@ -94,7 +94,7 @@ class Engine:
             except (OSError, ValueError, LookupError):
                 pass
 
-    def complete(self, body: dict) -> tuple[int, dict]:
+    def complete(self, body: dict, chat: bool) -> tuple[int, dict]:
         mode, room = self.args.disaggregation_mode, body.get("bootstrap_room")
         if mode == "prefill":
             time.sleep(float(os.environ.get("STANDIN_DELAY", "0")))
@@ -106,8 +106,11 @@ class Engine:
             return 500, {"error": {"message": f"room {room}: the other side did not come", "code": 500}}
         if mode == "decode":
             time.sleep(float(os.environ.get("STANDIN_DELAY", "0")))
-        text = " ".join(text_for(str(body.get("prompt", "")), int(body.get("max_tokens") or 16)))
-        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "length"}
+        text = " ".join(
+            text_for(str(body.get("messages" if chat else "prompt", "")), int(body.get("max_tokens") or 16))
+        )
+        said = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        choice = {"index": 0, **said, "logprobs": None, "finish_reason": "length"}
         card = {"id": uuid.uuid4().hex, "object": "text_completion", "created": int(time.time()), "model": self.model}
         return 200, {
             **card,
@@ -184,13 +187,14 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         if self.refused():
             return
-        if self.path != "/v1/completions":
+        chat = self.path == "/v1/chat/completions"
+        if self.path != "/v1/completions" and not chat:
             self.send(404, b'{"detail": "Not Found"}')
             return
         with engine.lock:
             engine.running += 1
         try:
-            status, answer = engine.complete(body)
+            status, answer = engine.complete(body, chat)
         finally:
             with engine.lock:
                 engine.running -= 1

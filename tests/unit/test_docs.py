@@ -13,7 +13,7 @@ from builders import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes import mode
-from ansible_collections.inferops.pd.plugins.module_utils._core.rules import pairing
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import pairing, pairing_flags
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import fields, row
 from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 
@@ -28,6 +28,7 @@ COMPOSED = {
     # Given by the caller, as the first argument of `differ`; or a constant of the file, which such a call has, too.
     "code": [],
     "_CODE": [],
+    "CONSEQUENCE[reason][0]": [code for code, _why in pairing_flags.CONSEQUENCE.values()],
 }
 
 

@@ -10,6 +10,7 @@ import json
 import pytest
 from recorded_hosts import interfaces as recorded
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.kv_interface import names_of
 from ansible_collections.inferops.pd.plugins.module_utils._probes import links, network
 
 
@@ -324,3 +325,17 @@ def test_without_ip_this_host_looks_the_same(monkeypatch):
     for name in seen.keys() & plain.keys():  # others come and go
         one, other = seen[name], plain[name]
         assert (one.candidate, one.kind, one.default_route) == (other.candidate, other.kind, other.default_route), name
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ([" eth1 "], ("eth1",)),
+        (["eth1,eth2"], ("eth1", "eth2")),
+        (["eth1", " eth2 , eth1"], ("eth1", "eth2")),
+        ([""], ()),
+        ([], ()),
+    ],
+)
+def test_names_are_read_as_people_write_them(given, names):
+    assert names_of(given) == names

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._host import preflight as host
 from ansible_collections.inferops.pd.plugins.module_utils._probes import firewall, reach, rights, space, sysctl
-from ansible_collections.inferops.pd.plugins.modules.port_reservation import reserve
+from ansible_collections.inferops.pd.plugins.modules.port_reservation import give_back, reserve
 
 HERE = "127.0.0.1"
 
@@ -214,6 +214,30 @@ def test_reserving_merges_and_repeats_nothing(tmp_path, kernel, file, after, kep
     assert (tmp_path / "proc/sys/net/ipv4/ip_local_reserved_ports").read_text().strip() == after
     assert sysctl.saved(str(conf)) == (sysctl.parse(kept) if kept else None)
     assert reserve((40000, 40063), str(conf), False, proc)["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("kernel", "other", "after"),
+    [
+        ("40000-40063", None, ""),
+        ("29000,39000-41000", None, "29000,39000-39999,40064-41000"),
+        ("40000-40063", "40010-40020,50000", "40010-40020,50000"),
+    ],
+)
+def test_giving_back_leaves_what_is_somebody_elses(tmp_path, kernel, other, after):
+    proc, conf = str(tmp_path / "proc"), tmp_path / "sysctl.d" / "60.conf"
+    write(tmp_path / "proc/sys/net/ipv4/ip_local_reserved_ports", kernel + "\n")
+    write(conf, f"{sysctl.NAME} = 29000,40000-40063\n")
+    if other:
+        write(tmp_path / "sysctl.d" / "50-other.conf", f"{sysctl.NAME} = {other}\n")
+    folders = [str(tmp_path / "sysctl.d")]
+    dry = give_back((40000, 40063), str(conf), True, proc, folders)
+    assert conf.exists()
+    assert (tmp_path / "proc/sys/net/ipv4/ip_local_reserved_ports").read_text().strip() == kernel
+    assert give_back((40000, 40063), str(conf), False, proc, folders) == dry
+    assert (dry["changed"], dry["reserved"]) == (True, after)
+    assert (tmp_path / "proc/sys/net/ipv4/ip_local_reserved_ports").read_text().strip() == after
+    assert not conf.exists()
 
 
 def test_reserving_without_a_file(tmp_path):

@@ -259,7 +259,6 @@ LITERALS = [
     ({"args": ["--master_port 29500"]}, "--master-port=29500"),
     ({"args": ["--data-parallel-rpc-port=29550"]}, "--data-parallel-rpc-port=29550"),
     ({"args": ["-dpp 29550"]}, "--dpp=29550"),
-    ({"args": ["--dist-init-addr 127.0.0.1:5757"]}, "--dist-init-addr"),
     ({"env": {"VLLM_PORT": 23000}}, "VLLM_PORT: '23000'"),
     ({"env": {"MASTER_PORT": "29500"}}, "MASTER_PORT"),
     ({"env": {"PROMETHEUS_MULTIPROC_DIR": "/tmp/metrics"}}, "PROMETHEUS_MULTIPROC_DIR"),
@@ -294,6 +293,13 @@ def test_two_members_of_a_host_cannot_have_one_port(written, says):
     apart = spec(engine=engine(**written), **ON_TWO)
     assert codes(validated(apart, "h1", "h2")) == []
     assert fleet(h1={}, h2={}).plan(apart).errors == []
+
+
+def test_two_members_of_a_host_cannot_have_one_port_of_sglang():
+    raw = spec(
+        mode="sglang-nixl", engine={"args": ["--context-length=32768", "--dist-init-addr 127.0.0.1:5757"]}, **ON_ONE
+    )
+    assert "--dist-init-addr" in only(validated(raw, "h1"), "claimed-twice").message
 
 
 @pytest.mark.parametrize(

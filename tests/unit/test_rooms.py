@@ -35,6 +35,7 @@ FLOORS: tuple[dict[str, str], ...] = (
     {
         "report": "what a person is told: verdicts, states, marks",
         "preflight": "what is measured before, and what is made of it",
+        "convert": "command lines that people have, as specs",
     },
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

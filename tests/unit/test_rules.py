@@ -44,7 +44,9 @@ CONFIGS = {
     "sliding": {**DENSE, "sliding_window": 4096, "layer_types": ["sliding_attention", "full_attention"]},
     "chunked": {"text_config": {**DENSE, "attention_chunk_size": 8192}},
 }
-FAMILIES = ("every_mode", "parallel", "config_json", "handshake", "engine", "router", "hardware", "cache")
+FAMILIES = (
+    "runtime", "every_mode", "flags", "parallel", "config_json", "handshake", "engine", "router", "hardware", "cache",
+)  # fmt: skip
 
 
 def known_of(row) -> Known:

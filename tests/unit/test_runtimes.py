@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import os
 import re
@@ -15,17 +16,22 @@ from pathlib import Path
 import planned
 import pytest
 import yaml
-from builders import ROOT
+from builders import ROOT, codes, judge, spec
 
 from ansible_collections.inferops.pd.plugins.doc_fragments.runtime import ModuleDocFragment
 from ansible_collections.inferops.pd.plugins.filter.runtime_traits import FilterModule
 from ansible_collections.inferops.pd.plugins.module_utils import _runtimes
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import checks_runtime
 from ansible_collections.inferops.pd.plugins.module_utils._core.runtimes import options, table
+from ansible_collections.inferops.pd.plugins.module_utils._core.runtimes.accepts import Accepts, Bounds, UnfitError
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.cache_service import parse
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.batch import one_by_one
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol import Created, Wanted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
+from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_recipes
 
 PLUGINS = Path(ROOT) / "plugins"
 # Where a runtime's name may stand: its row, and its driver.
@@ -243,3 +249,44 @@ def test_what_is_no_error_of_ours_ends_the_batch():
 
     with pytest.raises(OSError, match="no space"):
         one_by_one([planned.wanted({"id": "a"})], lambda _wanted: {}, create_one)
+
+
+# -- what a runtime accepts ---------------------------------------------------------------------------------------------
+
+
+def test_a_runtime_brings_its_own_rules(monkeypatch):
+    """As a row: nobody else knows what it refuses."""
+
+    def image(text):
+        if text != "good":
+            raise UnfitError("is not good", "Write good.")
+
+    least = Bounds(10, 20, "it is slow below", "it is dear above")
+    row = dataclasses.replace(table.runtime_of("systemd"), accepts=Accepts(cpu=least, image=image))
+    monkeypatch.setitem(table._BY_NAME, "systemd", row)
+    given = {"image": "bad", "mounts": ["relative"]}
+    found = judge(spec(runtime="systemd", engine=given, router={"resources": {"cpu": 5, "memory": "1B"}})).findings
+    assert [(f.message, f.hint) for f in found.items if f.code == "runtime-refuses"] == [
+        ("pd_groups.demo.engine.image: 'bad' is not good.", "Write good."),
+        ("pd_groups.demo.roles.router.resources.cpu: 5 is too little: it is slow below.", "Write 10 at least."),
+    ]
+    assert (
+        codes(judge(spec(runtime="systemd", engine={"image": "good"}, router={"resources": {"cpu": 20}})).findings)
+        == []
+    )
+
+
+def test_a_cache_service_is_judged_by_its_runtime_as_well():
+    findings = Findings()
+    entry = {
+        "provider": "mooncake",
+        "hosts": "h1",
+        "runtime": "docker",
+        "image": "Not One",
+        "mounts": [False],
+        "resources": {"cpu": 0.001},
+    }
+    service = parse({"store": entry}, load_recipes(), findings)["store"]
+    checks_runtime.check_service(service, findings)
+    places = [f.message.partition(": ")[0] for f in findings.items if f.code == "runtime-refuses"]
+    assert places == ["pd_caches.store.image", "pd_caches.store.mounts[0]", "pd_caches.store.resources.cpu"]

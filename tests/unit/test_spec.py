@@ -14,7 +14,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.spec import fiel
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import spec as core
 
 
-@pytest.mark.parametrize("row", [*cases("spec"), *cases("rules")])
+@pytest.mark.parametrize("row", [*cases("spec"), *cases("rules"), *cases("written")])
 def test_findings(row):
     check_findings(judge(spec_of(row)).findings.items, row["findings"])
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import planned
 import pytest
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import process_words
 from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, model, processes
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_spec, gone, guard, script
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_bound import Inside, models
@@ -482,7 +483,7 @@ def test_no_name_of_a_containers_environment_is_the_scripts(sh: str, tmp_path: P
     given = docker_spec.Container("i", label, "/s", "/d/start", "/d/env")
     body = docker_spec.render(wanted.member, wanted.part, given, docker_spec.Traits())
     told = dict(entry.split("=", 1) for entry in body["Env"])
-    held = {name: value for name, value in env.items() if script.is_held(name)}
+    held = {name: value for name, value in env.items() if process_words.is_held(name)}
     assert not set(held) & set(told)
     (tmp_path / "inside" / "env").write_text(script.render_env({**held, "TOKEN": "secret"}))
     for _start in range(2):

@@ -191,6 +191,25 @@ def test_the_table_has_a_row_for_each_member(silent):
             assert member in rows
 
 
+@pytest.mark.parametrize(
+    ("gpus", "prefill", "decode", "share"),
+    [(2, "h1:h2", "h3", 0.0), (2, "h1:h2", "h1", 0.5), (3, "h1", "h1", 1.0)],
+)
+def test_locality_is_the_share_of_pairs_on_one_host(gpus, prefill, decode, share):
+    group = Fleet(h1={"gpus": gpus}, h2={"gpus": 1}, h3={"gpus": 1})
+    raw = spec(prefill={"hosts": prefill, "replicas": 2}, decode={"hosts": decode})
+    raw["roles"]["prefill"]["gpus"] = 1
+    group.apply(group.plan(raw))
+    state = group.status(raw)
+    assert state["locality"] == share
+    assert ("pairing_remote" in marks(state)) is (share == 0)
+    assert any("on one host" in line for line in status.table(state)) is (0 < share < 1)
+
+
+def test_locality_is_told_of_no_pair():
+    assert Fleet(h1=TWO).status(spec())["locality"] is None
+
+
 def test_the_table_reads_like_this():
     group = fleet()
     down(group, "demo-prefill-1")

@@ -43,3 +43,17 @@ def test_every_variable_of_the_docs_is_known() -> None:
     }
     assert documented - set(variables.KNOWN) == set()
     assert set(variables.KNOWN) - set(re.findall(r"pd_[a-z_]+", text)) <= {"pd_caches"}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("pd_gruop", "Did you mean pd_group?"),
+        ("pd_lost_host", "Did you mean pd_lost_hosts?"),
+        ("pd_xyz_of_mine", "docs/playbooks.md lists them"),
+    ],
+)
+def test_what_is_given_to_one_run_by_hand_must_exist(name: str, says: str) -> None:
+    (told,) = variables.unknown([name, "pd_group", "pd_groups_east", "ansible_user", "mine"])
+    assert told.startswith(f"There is no variable {name}. ")
+    assert says in told

@@ -8,13 +8,29 @@ are two registries, and a test that both have every engine."""
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
+
 from .._core.recipes.engine import Engine
 from . import custom, sglang, vllm
 
 
+@functools.lru_cache(maxsize=1)
 def engines() -> dict[str, Engine]:
-    """Every engine, by its backend's name."""
-    return {engine.backend: engine for engine in (vllm.ENGINE, sglang.ENGINE, custom.ENGINE)}
+    """Every engine, by its backend's name. Each knows what the others call its options, so that a slip between two can be told."""
+    found = (vllm.ENGINE, sglang.ENGINE, custom.ENGINE)
+    return {engine.backend: replace(engine, foreign=_foreign(engine, found)) for engine in found}
+
+
+def _foreign(engine: Engine, every: tuple[Engine, ...]) -> dict[str, str]:
+    own = {name for names in engine.spellings.values() for name in names}
+    return {
+        name: f"--{engine.spellings[option][0]}"
+        for other in every
+        for option, names in other.spellings.items()
+        for name in names
+        if option in engine.spellings and name not in own
+    }
 
 
 def by_backend(backend: str | None) -> Engine | None:

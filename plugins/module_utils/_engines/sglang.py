@@ -8,13 +8,16 @@ from __future__ import annotations
 from .._core.base.arguments import Arguments, read_integer
 from .._core.model.model_config import from_file
 from .._core.recipes.engine import Engine, Sizes, Speculation
+from . import sglang_classes
 
 _SPELLINGS = {
     "context_length": ("context-length",),
-    "tensor_parallel_size": ("tp-size", "tensor-parallel-size", "tp"),
-    "data_parallel_size": ("dp-size", "data-parallel-size", "dp"),
+    "tensor_parallel_size": ("tp-size", "tensor-parallel-size"),
+    "data_parallel_size": ("dp-size", "data-parallel-size"),
     "attention_data_parallel_size": ("attn-dp-size", "attention-data-parallel-size"),
-    "pipeline_parallel_size": ("pp-size", "pipeline-parallel-size", "pp"),
+    "pipeline_parallel_size": ("pp-size", "pipeline-parallel-size"),
+    "prefill_context_parallel_size": ("attn-cp-size", "attention-context-parallel-size"),
+    "decode_context_parallel_size": ("dcp-size", "decode-context-parallel-size"),
     "dtype": ("dtype",),
     "kv_cache_dtype": ("kv-cache-dtype",),
     "block_size": ("page-size",),
@@ -37,23 +40,27 @@ def _size(arguments: Arguments, option: str) -> int | None:
 
 def _sizes(arguments: Arguments, gpus: int | None) -> Sizes:
     """tp x pp devices, times dp where each data-parallel replica has devices of its own: under attention data parallelism (its flag, or the
-    older --enable-dp-attention) the replicas share the tensor-parallel devices."""
-    tensor, data, pipeline, attention = (
+    older --enable-dp-attention) the replicas share the tensor-parallel devices. Ranks of a context are tensor-parallel ones as well."""
+    tensor, data, pipeline, attention, context, shards = (
         _size(arguments, o)
         for o in (
             "tensor_parallel_size",
             "data_parallel_size",
             "pipeline_parallel_size",
             "attention_data_parallel_size",
+            "prefill_context_parallel_size",
+            "decode_context_parallel_size",
         )
     )
+    context, shards = context or 1, shards or 1
     if tensor is None and data is None and pipeline is None and attention is None:
         width = max(1, gpus or 1)
-        return Sizes(width, 1, 1, width, False)
+        return Sizes(width, 1, 1, width, False, context, shards, max(1, width // context))
     shared = arguments.has("enable-dp-attention") or (attention or 1) > 1
     tensor, pipeline = tensor or 1, pipeline or 1
     data = max(data or 1, attention or 1)
-    return Sizes(tensor, data, pipeline, tensor * pipeline * (1 if shared else data), True)
+    heads = max(1, tensor // context // (data if shared else 1))
+    return Sizes(tensor, data, pipeline, tensor * pipeline * (1 if shared else data), True, context, shards, heads)
 
 
 def _width_arguments(gpus: int) -> list[str]:
@@ -87,7 +94,6 @@ ENGINE = Engine(
         **{f"{unit}i": 2 ** (10 * n) for n, unit in enumerate("KMGT", 1)},
     },
     auto_context=(),
-    version_path="/server_info",
     # Both sides get a request at once: before it runs it stands in queues of the transfer, which the plain queue does not count.
     busy_metrics=(
         "sglang:num_running_reqs",
@@ -103,12 +109,6 @@ ENGINE = Engine(
     speculation=_speculation,
     adapter_flags=("enable-lora", "lora-paths"),
     config_flags=("config",),
-    # The metadata that the two exchange is cut by these: on one side alone it is misaligned, and only logged.
-    equal_flags=(
-        "disaggregation-enable-kv-checksum",
-        "disaggregation-decode-allocation-policy",
-        "dsv4-attn-backend",
-    ),
-    equal_env=("SGLANG_ENABLE_DISAGG_SAMPLING_MASK", "SGLANG_DSV4_KV_LAYOUT"),
     waits={"SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT": 300, "SGLANG_DISAGGREGATION_WAITING_TIMEOUT": 300},
+    flags=sglang_classes.FLAGS,
 )

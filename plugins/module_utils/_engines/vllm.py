@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from .._core.base.arguments import Arguments, normal, read_integer, read_json_object
+from .._core.base.arguments import Arguments, read_integer
 from .._core.model.model_config import from_file
 from .._core.recipes.engine import Engine, Sizes, Speculation
-from . import vllm_nixl
+from . import vllm_classes, vllm_nixl
 
 _SPELLINGS = {
     "context_length": ("max-model-len",),
     "tensor_parallel_size": ("tensor-parallel-size", "tp"),
     "data_parallel_size": ("data-parallel-size", "dp"),
     "pipeline_parallel_size": ("pipeline-parallel-size", "pp"),
+    "prefill_context_parallel_size": ("prefill-context-parallel-size", "pcp"),
+    "decode_context_parallel_size": ("decode-context-parallel-size", "dcp"),
     "dtype": ("dtype",),
     "kv_cache_dtype": ("kv-cache-dtype",),
     "block_size": ("block-size",),
-    "kv_cache_layout": ("kv-cache-layout",),
     "kv_connector": ("kv-transfer-config",),
     "attention_backend": ("attention-backend", "attention-config.backend"),
     "speculative_config": ("speculative-config", "sc"),
@@ -36,7 +35,7 @@ _SPELLINGS = {
 _SYNONYMS = {
     "dtype": {"half": "float16", "float": "float32"},
     "kv_cache_dtype": {"fp8": "fp8_e4m3"},
-    "kv_cache_layout": {"NHD": "LBNHC", "HND": "LBHNC"},
+    "VLLM_KV_CACHE_LAYOUT": {"NHD": "LBNHC", "HND": "LBHNC"},
 }
 
 
@@ -45,17 +44,24 @@ def _size(arguments: Arguments, option: str) -> int | None:
     return read_integer(value) if value is not None else None
 
 
+SIZES = (
+    "tensor_parallel_size",
+    "data_parallel_size",
+    "pipeline_parallel_size",
+    "prefill_context_parallel_size",
+    "decode_context_parallel_size",
+)
+
+
 def _sizes(arguments: Arguments, gpus: int | None) -> Sizes:
-    """tp x dp x pp devices a member; a data-parallel rank has devices of its own. A member that writes no size runs tensor parallelism
-    over its `gpus`."""
-    tensor, data, pipeline = (
-        _size(arguments, o) for o in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size")
-    )
-    if tensor is None and data is None and pipeline is None:
+    """tp x dp x pp x pcp devices a member: a data-parallel rank and a rank of prefill's context have devices of their own, while decode's
+    context is dealt out among those that there are. A member that writes none of these sizes runs tensor parallelism over its `gpus`."""
+    tensor, data, pipeline, context, shards = (_size(arguments, option) for option in SIZES)
+    if tensor is None and data is None and pipeline is None and context is None:
         width = max(1, gpus or 1)
-        return Sizes(width, 1, 1, width, False)
-    tensor, data, pipeline = tensor or 1, data or 1, pipeline or 1
-    return Sizes(tensor, data, pipeline, tensor * data * pipeline, True)
+        return Sizes(width, 1, 1, width, False, 1, shards or 1)
+    tensor, data, pipeline, context = tensor or 1, data or 1, pipeline or 1, context or 1
+    return Sizes(tensor, data, pipeline, tensor * data * pipeline * context, True, context, shards or 1)
 
 
 def _width_arguments(gpus: int) -> list[str]:
@@ -71,19 +77,18 @@ _COMPARED = ("method", "model", "revision", "code_revision", "parallel_drafting"
 
 
 def _speculation(arguments: Arguments) -> Speculation | None:
-    written = arguments.last(_SPELLINGS["speculative_config"])
+    told = arguments.object("speculative-config")
     flags = {key: arguments.value([flag]) for flag, key in _SPECULATION_FLAGS.items() if arguments.has(flag)}
-    dotted = [o for o in arguments.options if o.name.startswith(("speculative-config.", "sc."))]
-    if written is None and not flags and not dotted:
-        return None
-    told: dict[str, t.Any] | None = {} if written is None else read_json_object(written.value or "")
     if told is None:
         return Speculation("unreadable", False, None)
+    if not told and not flags:
+        return None
     told = {str(key).replace("-", "_"): value for key, value in told.items()} | flags
-    told |= {normal(o.name).split(".", 1)[1].replace("-", "_"): o.value for o in dotted}
     # Without a method it is guessed from the draft model's name by the engine; what that gives is the same on both sides.
     method = str(told.get("method") or told.get("model") or "unnamed")
-    return Speculation(method, method in _DRAFTLESS, {key: told[key] for key in _COMPARED if told.get(key) is not None})
+    tokens = told.get("num_speculative_tokens")
+    compared = {key: told[key] for key in _COMPARED if told.get(key) is not None}
+    return Speculation(method, method in _DRAFTLESS, compared, None if tokens is None else str(tokens))
 
 
 ENGINE = Engine(
@@ -101,7 +106,6 @@ ENGINE = Engine(
         **{unit: 10 ** (3 * n) for n, unit in enumerate("kmgt", 1)},
         **{unit: 2 ** (10 * n) for n, unit in enumerate("KMGT", 1)},
     },
-    version_path="/version",
     busy_metrics=("vllm:num_requests_running", "vllm:num_requests_waiting"),
     held_metrics=("vllm:kv_cache_usage_perc",),
     # By reason; a prefill's own end for "length", after its one token (v1/metrics/loggers.py). One that its client gave up is not counted.
@@ -117,4 +121,5 @@ ENGINE = Engine(
     waits={"VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT": None, "VLLM_NIXL_ABORT_REQUEST_TIMEOUT": None},
     memory_fraction=0.9,
     handshakes={"nixl": vllm_nixl.check},
+    flags=vllm_classes.FLAGS,
 )

@@ -11,9 +11,10 @@ from __future__ import annotations
 import typing as t
 
 from .._core.base.finding import Findings
+from .._core.base.version import at_least
 from .._core.recipes.mode import Mode
 from .._core.rules.pairing_parallel import modern
-from .._core.rules.pairing_side import Side, children_of, connector_child, in_family
+from .._core.rules.pairing_side import SECRET, Side, children_of, connector_child, in_family
 from .._core.spec.spec import ENGINE_ROLES
 
 LAYOUT, MLA, SSM = "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "VLLM_SSM_CONV_STATE_LAYOUT"
@@ -55,6 +56,8 @@ def check(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> None:
     _hybrid(pair)
     _attention(pair)
     _widths(pair, mode)
+    _shards(pair)
+    _guesses(pair)
 
 
 class _Pair:
@@ -129,12 +132,12 @@ def _layout(pair: _Pair) -> None:
     def unknown(why: str) -> None:
         pair.open("KV cache layout", LAYOUT, values, why, hint)
 
+    if one == two and SECRET not in values:
+        return
     if not pair.known:
         unknown("")
     elif one not in _LAYOUTS or two not in _LAYOUTS:
         unknown("a side that is silent takes what its hardware prefers")
-    elif one == two:
-        return
     elif any(side.connector and side.connector.get("kv_buffer_device") == "cpu" for side in pair.sides):
         unknown("with kv_buffer_device: cpu the cache passes through a buffer of another layout")
     elif not pair.configs:
@@ -171,7 +174,9 @@ def _mla(pair: _Pair) -> None:
     values = pair.variables(MLA)
     one, two = (_truth(v) for v in values)
     hint = _same(MLA)
-    if pair.known and (None not in (one, two) and one == two):
+    if values[0] == values[1] and SECRET not in values:
+        return
+    if None not in (one, two) and one == two:
         return
     if pair.known and pair.configs and not pair.ask("mla"):
         return
@@ -333,10 +338,12 @@ def _attention(pair: _Pair) -> None:
         pair.open(
             "attention backend", INVARIANT, pair.variables(INVARIANT), "it may choose another attention backend", hint
         )
+    elif one == two:
+        return
     elif not pair.known or lenient or one not in _ATTENTION or two not in _ATTENTION:
         why = "enforce_handshake_compat is off" if lenient else "what a silent side takes depends on its hardware"
         pair.open("attention backend", "attention backend", values, why, hint)
-    elif one != two:
+    else:
         why = "the handshake compares it, and the first request fails"
         pair.differ("pairing-attention-backend", "attention backend", values, why, hint)
 
@@ -364,3 +371,62 @@ def _widths(pair: _Pair, mode: Mode) -> None:
             f"Give prefill at most {max(heads, two)}, or decode {one}.",
             ENGINE_ROLES,
         )
+
+
+def _shards(pair: _Pair) -> None:
+    """Ranks that the KV cache of a prompt is dealt out to: none, or all that transfer; and for one compressed head alone (config/vllm.py,
+    base_worker.py)."""
+    sizes = [side.sizes for side in pair.sides]
+    if all(size.shards == 1 for size in sizes):
+        return
+    option, code = "decode_context_parallel_size", "pairing-context-parallel"
+    flag = pair.prefill.flag(option)
+    for side, size in zip(pair.sides, sizes):
+        whole = max(size.tensor, size.context)
+        if size.shards not in (1, whole):
+            pair.findings.error(
+                code,
+                f"context parallelism: {side.role} has {flag} {size.shards}; with NIXL it is 1, or {whole}, all ranks that transfer: the"
+                " engine does not start.",
+                f"Write {whole}, or remove {flag}.",
+                [side.role],
+            )
+        elif size.shards > 1 and side.config and not side.config.mla:
+            pair.findings.error(
+                code,
+                f"context parallelism: {side.role} has {flag} {size.shards}, and with NIXL the engine starts so for models with MLA alone.",
+                f"Remove {flag}.",
+                [side.role],
+            )
+    one, two = (size.shards for size in sizes)
+    hint = f"Write the same {flag} for both."
+    if max(one, two) % min(one, two):
+        pair.differ(code, "context parallelism", (one, two), "one of the two must divide the other", hint)
+    elif one != two and pair.configs and pair.ask("recurrent"):
+        pair.differ(code, "context parallelism", (one, two), "with recurrent layers both must be equal", hint)
+    elif any(size.context > 1 and size.shards == 1 for size in sizes) and one != two:
+        why = "ranks that all keep a whole prompt do not go with ranks that it is dealt out to"
+        pair.differ(code, "context parallelism", (one, two), why, hint)
+    elif not pair.configs:
+        pair.open("context parallelism", flag, (one, two), CONFIG, hint)
+
+
+# Speculative decoding beside recurrent layers: older connectors move the slots of guessed tokens as if they were the state.
+_GUESSES_SINCE = "0.32.0"
+
+
+def _guesses(pair: _Pair) -> None:
+    guessing = [side for side in pair.sides if side.speculation and not side.speculation.draftless]
+    if not guessing or not pair.configs or not pair.ask("recurrent"):
+        return
+    if all(at_least(side.version, _GUESSES_SINCE) for side in pair.sides):
+        return
+    values = [side.speculation.method if side.speculation else None for side in pair.sides]
+    why = f"the model has recurrent layers, whose state is moved beside guessed tokens from {_GUESSES_SINCE} on"
+    pair.open(
+        "speculative decoding of a hybrid model",
+        "speculative decoding",
+        values,
+        why,
+        "Write engine.version where it is newer.",
+    )

@@ -25,7 +25,7 @@ from .._core.work.share import Share
 from .._probes import ports
 from .._probes.logs import TAIL_LINES
 from .._runtimes.errors import HostError
-from .._runtimes.protocol import Driver, Live, Prepares, Wanted
+from .._runtimes.protocol import Driver, Foresees, Live, Prepares, Wanted
 from .._runtimes.store import Store
 from . import lock
 from .drain import drain
@@ -102,7 +102,7 @@ class Work:
         before = self._snapshot(self._record(), self.before)
         phases: dict[str, t.Callable[[], None]] = {
             "prepare": self._prepare,
-            "lock": self._begin,
+            "lock": self._lock,
             "unlock": self._unlock,
             "router_stop": self._router_stop,
             "stop": self._stop,
@@ -146,6 +146,19 @@ class Work:
             batch = [self._wanted(m) for m in self.share.members if m.id in self.part.create]
             self.warnings += self.driver.prepare(batch)
             self.images = self.driver.images(sorted({one.part.image for one in batch if one.part.image}))
+
+    def _lock(self) -> None:
+        """The last moment at which nothing has changed anywhere: what this host cannot start is said now, and not after the stop."""
+        if isinstance(self.driver, Foresees):
+            wanted = [self._wanted(m) for m in self.share.members if m.id in self.part.create]
+            refused = self.driver.refusals(wanted)
+            if refused:
+                raise HostError(
+                    f"Starting members of group {self.group} on {self.host}",
+                    "; ".join(dict.fromkeys(refused)),
+                    "Nothing was changed. Correct that, then run again.",
+                )
+        self._begin()
 
     def _unlock(self) -> None:
         if not self.order.check:

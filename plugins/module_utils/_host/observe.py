@@ -18,6 +18,7 @@ from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
 from .._core.facts import observed
+from .._core.facts.kv_interface import names_of
 from .._core.runtimes.table import NAMES
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, space
 from .._probes.deadline import Look
@@ -75,7 +76,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         told = {name: pool.submit(driver.facts, images) for name, driver in drivers.items()}
         members = [] if blind else [live for driver in drivers.values() for live in driver.members()]
         found = interfaces.result()
-        address = network.http_address(found, request.address)
+        address = network.http_address(found, (request.address or "").strip() or None)
         devices, problems = wanted_gpus.result()
         request.warnings += problems
         kernel = ports.kernel_ranges()
@@ -83,7 +84,9 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         containers = [container for one in said.values() for container in one["elsewhere"]]
         return {
             "address": address,
-            "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
+            "kv_interface": network.choose(
+                found, names_of(request.kv_interface), request.interface_plane, address
+            ).to_plain(),
             "interfaces": [i.plain() for i in found],
             "rdma_devices": rdma.devices(),
             "gpus": devices,

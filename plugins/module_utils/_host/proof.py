@@ -20,6 +20,7 @@ from .._core.proof.completion import Completion, context_of
 from .._core.proof.evidence import Growth, Transfer
 from .._core.work.key import WANTS_KEY, Keys
 from .._probes import credentials, http, metrics
+from .proof_chat import Chat
 
 ATTEMPTS = 3
 ANSWER_TOKENS = 16
@@ -67,6 +68,7 @@ class Proof:
         self.deadline = time.monotonic() + limit
         self.run_id = uuid.uuid4().hex[:12]
         self._context: int | None = None
+        self.chat = Chat(asked, self._chatting, self.run_id, None)
         self._number = 0
 
     def run(self) -> Result:
@@ -82,6 +84,8 @@ class Proof:
         with contextlib.suppress(PdError):
             self._context = self._smallest_context({m for pair in chosen for m in pair})
         measured = group.hops.measured
+        self.chat = Chat(group, self._chatting, self.run_id, self._context)
+        self.chat.look(one for one in group.engines if any(one.id in pair for pair in chosen))
         router = self._judged_router() if group.router else None
         found = [self._pair(p, d) for p, d in chosen] if measured else []
         return {"router": router, "pairs": found, **_sum_up(group, router, found, len(chosen), measured, formed)}
@@ -116,6 +120,11 @@ class Proof:
             verdict = self._until_clear(lambda prompt: self._through_router(url, prompt, receivers, result))
             answer = self._complete("router", url, {"prompt": evidence.SHORT_PROMPT})
             result["requests"].append(_request("short", evidence.SHORT_PROMPT, answer))
+            # Not sent where its members read it in two ways: a decode may end with it, and the pairs tell why.
+            chatted = None if self.chat.different else self.chat.through_router(url)
+            result["requests"] += [chatted] if chatted else []
+            if self.chat.different:
+                return {**result, "why": self.chat.different}
         except PdError as exc:
             return {**result, "why": str(exc)}
         if verdict is None or verdict.good:
@@ -153,6 +162,7 @@ class Proof:
                 "gb_per_s",
                 "text_equal",
                 "answer",
+                "chat",
             )
         )
         if time.monotonic() > self.deadline:
@@ -162,8 +172,11 @@ class Proof:
         except PdError as exc:
             return {**result, "why": str(exc)}
         like: evidence.Likeness = result.pop("likeness")
-        why = "; ".join(text for text in ("" if verdict is None else verdict.why, like.why) if text)
-        return {**result, "good": bool(verdict and verdict.good and like.good), "why": why, "text_equal": like.equal}
+        ids = {one.id: one for one in self.asked.engines}
+        result["chat"], wrong = self.chat.of_pair(ids[prefill], ids[decode])
+        why = "; ".join(text for text in ("" if verdict is None else verdict.why, like.why, wrong) if text)
+        good = bool(verdict and verdict.good and like.good and not wrong)
+        return {**result, "good": good, "why": why, "text_equal": like.equal}
 
     def _both_hops(self, prefill: str, decode: str, prompt: str, result: Result) -> Transfer:
         senders, receivers = self.asked.urls("prefill"), self.asked.urls("decode")
@@ -243,6 +256,9 @@ class Proof:
         self, method: str, role: str, url: str, timeout: float, body: t.Any = None, limit: int = http.BODY_LIMIT
     ) -> http.Answer:
         return credentials.request(method, url, body, timeout, limit, self.keys.get(role) or ())
+
+    def _chatting(self, method: str, role: str, url: str, body: t.Any) -> http.Answer:
+        return self._ask(method, role, url, self._left(self.timeout), body)
 
     def _left(self, most: float) -> float:
         """Seconds that a call may take: the whole proof has its limit, and each call the request's."""
@@ -368,6 +384,10 @@ def _hint(status: int) -> str:
     return ""
 
 
+def _chatted(router: t.Mapping[str, t.Any]) -> bool:
+    return any(request.get("kind") == "chat" for request in router.get("requests") or ())
+
+
 def _shown(request: t.Mapping[str, t.Any]) -> list[str]:
     """What was asked and answered, in two short lines."""
     prompt, answer = (" ".join(str(request.get(key) or "").split()) for key in ("prompt", "answer"))
@@ -391,7 +411,7 @@ def _sum_up(
             + (
                 f"not judged: {router['why']}"
                 if router.get("judged") is False
-                else "answers a long and a short prompt"
+                else "answers a long and a short prompt" + (", and a chat" if _chatted(router) else "")
                 if router["good"]
                 else f"NOT GOOD: {router['why']}"
             )

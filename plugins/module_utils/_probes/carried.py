@@ -77,7 +77,7 @@ def carried(
         return None
     found = []
     for one in (mine or there) if addresses else there:
-        told = whose(one.pid, root) if one.pid else None
+        told = whose(one.pid, root) if one.pid and processes.is_believed(one.pid, root) else None
         found.append({"formation": told and told["formation"], "member": told and told["member"]})
     return found[0] if all(one == found[0] for one in found) else {"formation": None, "member": None}
 

@@ -13,6 +13,7 @@ import shutil
 import typing as t
 
 from .._core.base.printable import printable
+from . import small_file
 from .model import stamp
 
 # Looked for when the command is a bare interpreter (python -m ...).
@@ -123,8 +124,4 @@ def _interpreter(path: str) -> str | None:
 
 
 def _head(path: str, limit: int) -> str:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(limit).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return (small_file.head(path, limit) or b"").decode("utf-8", "replace")

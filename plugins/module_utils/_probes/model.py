@@ -11,6 +11,8 @@ import json
 import os
 import typing as t
 
+from . import model_links, small_file
+
 # Read as a whole. Weights count by name and size: hashing them would take minutes, and a copy cut short has another size.
 _READ = (
     "config.json",
@@ -23,6 +25,9 @@ _READ = (
 )
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".npz")
 READ_LIMIT = 64 * 1024 * 1024
+# Of config.json: the longest there are list a quantization for each of some thousand modules.
+CONFIG_LIMIT = 16 * 1024 * 1024
+CONFIG_DEPTH = 50
 # All names of a directory are arguments of one command when a start script takes its stamp.
 NAMES_LIMIT = 512 * 1024
 # Where a path of a model is on this host; None when there is no way to it. In a container not every link leads somewhere.
@@ -105,12 +110,28 @@ def _place(path: str, through: Through | None) -> str | None:
 
 
 def _config(path: str) -> dict[str, t.Any] | None:
+    """It comes back in the facts: so it is a file of the model's own, and of the size and depth of one."""
+    place = model_links.leads_to(os.path.join(path, "config.json"))
+    content = small_file.read(place, CONFIG_LIMIT) if place else None
     try:
-        with open(os.path.join(path, "config.json"), encoding="utf-8") as stream:
-            config = json.load(stream)
-    except (FileNotFoundError, ValueError):
+        config = json.loads((content or b"").decode("utf-8"))
+    except (ValueError, RecursionError):
         return None
-    return config if isinstance(config, dict) else None
+    return config if isinstance(config, dict) and _depth(config) <= CONFIG_DEPTH else None
+
+
+def _depth(value: t.Any) -> int:
+    """How deep lists and objects are nested in each other."""
+    depth, layer = 0, [value]
+    while layer:
+        depth += 1
+        layer = [
+            item
+            for one in layer
+            for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(item, (dict, list))
+        ]
+    return depth
 
 
 def _times(path: str, weights: t.Sequence[tuple[str, int]]) -> str | None:

@@ -85,7 +85,7 @@ def listening(only: t.Collection[int] | None = None, root: str = "/proc") -> lis
     told: dict[tuple[int, int | None], Listener] = {}
     for listener in found:
         pid = holders.get(listener.inode)
-        mark = processes.marker(pid, root) if pid else None
+        mark = processes.marker(pid, root) if pid and processes.is_believed(pid, root) else None
         # A member's arguments are in its label; another's command line helps to find whose it is.
         command = None if pid is None else _command(pid, root)
         # What no member of ours is called, a stranger has made up.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import typing as t
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ STATE = "INFEROPS_PD_STATE"
 GROUP = "INFEROPS_PD_GROUP"
 FORMATION = "INFEROPS_PD_FORMATION"
 _MARKS = (MEMBER, STATE, GROUP, FORMATION)
+# The id of a container, in the name of its cgroup.
+_CONTAINER = re.compile(r"[0-9a-f]{64}")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -113,6 +116,20 @@ def cgroup(pid: int, root: str = "/proc") -> str:
             return stream.read()
     except OSError:
         return ""
+
+
+def in_container(pid: int, root: str = "/proc") -> bool:
+    """Whether a process is in a container, by its cgroup. Where this itself runs in one, its id is in everybody's."""
+    return bool(set(_CONTAINER.findall(cgroup(pid, root))) - set(_CONTAINER.findall(cgroup(os.getpid(), root))))
+
+
+def is_believed(pid: int, root: str = "/proc") -> bool:
+    """Whether it counts what a process carries: anybody can give one of his own the variables of a member. Root's and those of whoever
+    looks are believed, and what is in a container, where a member is whom its image says. Below user.slice a user names cgroups as he
+    likes."""
+    if owner(pid, root) in (0, os.geteuid()):
+        return True
+    return in_container(pid, root) and "/user.slice/" not in cgroup(pid, root)
 
 
 def boot_id(root: str = "/proc") -> str | None:

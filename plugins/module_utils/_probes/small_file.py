@@ -8,12 +8,20 @@ from __future__ import annotations
 import os
 import stat
 
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
 
 def read(path: str, limit: int, follow: bool = False) -> bytes | None:
     """What a regular file holds; None when it is not there, cannot be read, is no regular file, or holds more than `limit` bytes.
 
     A link at the file itself is followed only with `follow`; opening never waits, as it would for the writer of a FIFO."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    flags = _FLAGS | (0 if follow else os.O_NOFOLLOW)
+    content = head(path, limit + 1, flags)
+    return content if content is not None and len(content) <= limit else None
+
+
+def head(path: str, limit: int, flags: int = _FLAGS) -> bytes | None:
+    """The first `limit` bytes of a regular file; None for anything else."""
     try:
         descriptor = os.open(path, flags)
     except (OSError, ValueError):  # ValueError: a NUL in the path
@@ -22,10 +30,9 @@ def read(path: str, limit: int, follow: bool = False) -> bytes | None:
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return None
-            content = stream.read(limit + 1)
+            return stream.read(limit)
     except OSError:
         return None
-    return content if len(content) <= limit else None
 
 
 def text(path: str, limit: int, follow: bool = False) -> str | None:

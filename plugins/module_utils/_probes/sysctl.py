@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import tempfile
 import typing as t
 
 NAME = "net.ipv4.ip_local_reserved_ports"
 Span = tuple[int, int]
+FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/lib/sysctl.d")
 
 
 def path(proc: str = "/proc") -> str:
@@ -37,6 +39,21 @@ def merge(*groups: t.Iterable[Span]) -> list[Span]:
         else:
             merged.append((low, high))
     return merged
+
+
+def without(spans: t.Iterable[Span], span: Span) -> list[Span]:
+    """The spans less what of them is within another one."""
+    left: list[Span] = []
+    for low, high in merge(spans):
+        left += [(a, b) for a, b in ((low, min(high, span[0] - 1)), (max(low, span[1] + 1), high)) if a <= b]
+    return left
+
+
+def elsewhere(file: str, folders: t.Sequence[str] = FOLDERS) -> list[Span]:
+    """What the files of sysctl beside this one reserve."""
+    files = [path for folder in folders for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.conf")))]
+    others = [path for path in (*files, "/etc/sysctl.conf") if os.path.realpath(path) != os.path.realpath(file)]
+    return merge(*(saved(path) or () for path in others))
 
 
 def text_of(spans: t.Iterable[Span]) -> str:

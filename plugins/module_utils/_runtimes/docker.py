@@ -19,10 +19,11 @@ import typing as t
 from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
+from .._core.base.process_words import is_held
 from .._core.facts import label as labels
 from .._core.work.member import Part
 from .._probes import logs
-from . import docker_bound, docker_elsewhere, docker_images, docker_spec, gone, guard, script
+from . import docker_bound, docker_elsewhere, docker_images, docker_spec, docker_user, gone, guard, masking, script
 from .batch import one_by_one
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
@@ -213,8 +214,8 @@ class Docker:
         )
         clean = logs.shown(text.decode("utf-8", "replace"))[-lines:]
         label = _label_of(found) or {}
-        for value in self._secrets(group, member, label.get("secrets") or (), found).values():
-            clean = [line.replace(value, "********") for line in clean] if len(value) > 3 else clean
+        values = self._secrets(group, member, label.get("secrets") or (), found)
+        clean = masking.masked(clean, values.values())
         self._logs[member] = (key, clean)
         return clean
 
@@ -241,6 +242,15 @@ class Docker:
         for image, policy in dict.fromkeys(map(_image_of, batch)):
             docker_images.ensure(self.api, image, policy)
         return []
+
+    def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
+        """What the engine would only say when a container is created or started."""
+        if not batch:
+            return []
+        cpus = int(self._info().get("NCPU") or 0)
+        # An engine elsewhere has other files.
+        local = self.api.path is not None
+        return [why for wanted in batch for why in docker_bound.refusals(wanted, cpus, local)]
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)
@@ -280,7 +290,8 @@ class Docker:
         name, group = member.id, label["group"]
         directory = self.state.member_dir(group, name)
         user = str((found.get("Config") or {}).get("User") or "")
-        bound = (*docker_bound.models(part), *docker_bound.write_files(directory, part.files, user))
+        files = tuple(docker_bound.write_files(directory, part.files))
+        bound = (*docker_bound.models(part), *files)
         watched = _guard(label, part, bound)
         label = guard.stamped(label, watched)
         self.state.write_label(label)
@@ -290,28 +301,34 @@ class Docker:
         write(start, docker_spec.render_start(name, group, created, grace, watched), 0o755)
         shown = guard.make_directory(self.state, group) if watched.formation else None
         # What a shell would hold, or end at, comes to it in the file as secrets do.
-        held = {key: str(value) for key, value in part.env.items() if script.is_held(str(key))}
+        held = {key: str(value) for key, value in part.env.items() if is_held(str(key))}
         env = None
         if secrets or held:
             env = os.path.join(directory, "env")
             write(env, script.render_env({**held, **secrets}))
-            docker_bound.give(env, user)
+        private = [path for path, _target in files if path.startswith(directory + os.sep)] + ([env] if env else [])
+
+        def hand_over() -> None:
+            if private:
+                docker_bound.give(private, docker_user.uid_of(self.api, name, user), name)
+
         container = Container(image, label, self.state.root, start, env, bound, guard=shown)
         try:
-            self._run(wanted, container)
+            self._run(wanted, container, hand_over)
         except CallError as exc:
             if not re.search(r"/bin/sh\"?: (stat /bin/sh: )?no such file", exc.said):
                 raise
             self._discard(name)
             exposed = dict(secrets)
-            self._run(wanted, Container(image, label, self.state.root, None, None, bound, exposed))
+            self._run(wanted, Container(image, label, self.state.root, None, None, bound, exposed), hand_over)
             told = [f"{name}: image {image} has no /bin/sh, so the member is not restarted when it crashes"]
             if secrets:
                 told.append(f"{name}: image {image} has no /bin/sh, so docker inspect shows the member's secrets")
             return told
         return []
 
-    def _run(self, wanted: Wanted, container: Container) -> None:
+    def _run(self, wanted: Wanted, container: Container, hand_over: t.Callable[[], None]) -> None:
+        """Create and start it. In between, when the engine can be asked who runs in it, its files are handed over."""
         name = wanted.member.id
         body = docker_spec.render(wanted.member, wanted.part, container, self._traits_now())
         hint = "Correct what it names in the spec, then run again."
@@ -327,6 +344,7 @@ class Docker:
                 raise
             self._make_room(name)
             create()
+        hand_over()
         try:
             self.api.call(f"Starting container {name}", lambda c: c.start(name), hint=hint, member=name)
         except CallError as exc:

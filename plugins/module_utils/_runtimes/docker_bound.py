@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
+import stat
 import typing as t
 
 from .._core.base.mounts import Mounts
 from .._core.base.plain import Plain
+from .._core.base.values import number
+from .._core.runtimes.container import INSIDE
 from .._core.work.member import Part
+from .._probes import model_links
 from . import docker_spec
+from .errors import HostError
+from .protocol import Wanted
 from .state import make_dirs, write
 
 _MODEL_FILES = ("config.json", "params.json")
@@ -50,51 +55,119 @@ class Inside:
 
 
 def models(part: Part) -> list[tuple[str, str]]:
-    """Directories of models that the command names, each at the same path inside: engines compare that text. A folder of links, as
-    Hugging Face's cache has them, needs what these point to."""
+    """(source, target) of the directories of models that the command names, each at the same path inside: engines compare that text. What
+    links in them lead to is bound where the container looks for it: the blobs of their Hugging Face cache, else each file alone."""
+    found: dict[str, str] = {}
+    for path in _model_folders(part):
+        found[path] = os.path.realpath(path)
+        home = model_links.blobs(path)
+        for _link, target, file in _links(path):
+            if file is None or _within(target, path) or _within(target, INSIDE):
+                continue
+            folder = os.path.dirname(target)
+            if home and os.path.dirname(file) == os.path.realpath(home) and folder not in found:
+                found[folder] = os.path.realpath(home)
+            elif folder not in found:
+                found[target] = file
+    return [(source, target) for target, source in found.items()]
+
+
+def unfollowed(part: Part) -> list[str]:
+    """Links in the models' folders that a container gets nothing of, though they lead to a file."""
+    return [
+        link
+        for path in _model_folders(part)
+        for link, _target, file in _links(path)
+        if file is None and os.path.isfile(link)
+    ]
+
+
+def _model_folders(part: Part) -> list[str]:
     words = [str(word) for word in part.argv]
     paths = [part.model] if part.model else []
     paths += [value for word in words for value in (word, word.partition("=")[2]) if value.startswith("/")]
     # What the user mounts there is meant, and not what the host has under the same name.
     mine = Mounts(part.mounts)
-    found: dict[str, str] = {}
-    for path in dict.fromkeys(os.path.normpath(p) for p in paths):
-        if (
-            path == "/"
-            or mine.target_of(path)
-            or not any(os.path.isfile(os.path.join(path, name)) for name in _MODEL_FILES)
-        ):
-            continue
-        found[path] = os.path.realpath(path)
-        for entry in os.scandir(path):
-            if entry.is_symlink():
-                folder = os.path.dirname(os.path.realpath(entry.path))
-                if not any(folder == there or folder.startswith(there + os.sep) for there in found.values()):
-                    found[folder] = folder
-    return [(source, target) for target, source in found.items()]
+    normal = [p for p in dict.fromkeys(map(os.path.normpath, paths)) if p != "/" and not mine.target_of(p)]
+    return [p for p in normal if any(os.path.isfile(os.path.join(p, name)) for name in _MODEL_FILES)]
 
 
-def write_files(directory: str, files: t.Iterable[Plain], user: str) -> t.Iterator[tuple[str, str]]:
+def _links(folder: str) -> t.Iterator[tuple[str, str, str | None]]:
+    """(link, where the container looks for what it leads to, the file that this is on the host or None) of the links in a folder."""
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        if entry.is_symlink():
+            target = os.path.normpath(os.path.join(folder, os.readlink(entry.path)))
+            yield entry.path, target, model_links.leads_to(entry.path)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def write_files(directory: str, files: t.Iterable[Plain]) -> t.Iterator[tuple[str, str]]:
     """(source, target) of a member's files: those of the host where they are, those with content written beside its label."""
-    for number, file in enumerate(files):
+    for count, file in enumerate(files):
         target = os.path.normpath(file["path"])
         if not os.path.isabs(target):
-            target = os.path.join(docker_spec.INSIDE, target)
+            target = os.path.join(INSIDE, target)
         if file.get("host_path"):
             yield str(file["host_path"]), target
             continue
         make_dirs(os.path.join(directory, "files"))
-        path = os.path.join(directory, "files", f"{number}-{os.path.basename(target)}")
+        path = os.path.join(directory, "files", f"{count}-{os.path.basename(target)}")
         mode = file.get("mode") or 0o600
         numeric = isinstance(mode, int) or re.fullmatch(r"0?[0-7]{3}", str(mode))
         write(path, str(file["content"]), (int(mode, 8) if isinstance(mode, str) else int(mode)) if numeric else 0o600)
-        give(path, user)
         yield path, target
 
 
-def give(path: str, user: str) -> None:
-    """Let the image's user read a file that only its owner may. An image that names its user by a word is looked up inside alone."""
-    number, _colon, _group = user.partition(":")
-    if number.isdigit() and int(number) != os.geteuid():
-        with contextlib.suppress(PermissionError):
-            os.chown(path, int(number), -1)
+def give(paths: t.Iterable[str], uid: int, member: str) -> None:
+    """Let the image's user read files that only their owner may; root reads them anyway. Raises HostError where this user cannot give
+    files away."""
+    for path in paths if uid else ():
+        found = os.stat(path)
+        if found.st_uid == uid or found.st_mode & stat.S_IROTH:
+            continue
+        try:
+            os.chown(path, uid, -1)
+        except OSError as exc:
+            raise HostError(
+                f"Giving {path} to user {uid} of the image",
+                f"user {os.geteuid()} may not ({exc.strerror}), and the member could not read it",
+                "Use become, or an image that runs as that user.",
+                member,
+            ) from exc
+
+
+def refusals(wanted: Wanted, cpus: int, local: bool) -> t.Iterator[str]:
+    """What of a member's container is not on this host. `cpus` is how many CPUs the engine has, 0 when it does not say; only with `local`
+    are paths those of this host."""
+    name, part = wanted.member.id, wanted.part
+    limit = number(part.limits.get("cpu"))
+    if limit and cpus and limit > cpus:
+        yield f"{name}: resources.cpu is {limit:g}, and this host has {cpus} CPUs"
+    paths = [("files", str(file["host_path"])) for file in part.files if file.get("host_path")]
+    for mount in part.mounts:
+        found = docker_spec.parse_mount(mount, name)
+        if found["Type"] == "bind":
+            paths.append(("mounts", found["Source"]))
+    paths += [("devices", docker_spec.parse_device(device, name)["PathOnHost"]) for device in part.devices]
+    for link in unfollowed(part) if local else ():
+        yield (
+            f"{name}: {link} leads to {os.path.realpath(link)}, which whoever made the link may not read, so no container gets to see it;"
+            " put a copy there, or let that user read the file"
+        )
+    for key, path in paths if local else ():
+        if is_absent(path):
+            yield f"{name}: {path} of its {key} is not on this host"
+
+
+def is_absent(path: str) -> bool:
+    """Whether there is nothing at a path; not where this user may only not look."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 import typing as t
 from dataclasses import dataclass, field
 
+from .._core.base import sizes
 from .._core.base.plain import Plain
+from .._core.base.process_words import is_held
+from .._core.runtimes import container as forms
+from .._core.runtimes.accepts import UnfitError
+from .._core.runtimes.container import INSIDE
 from .._core.work.member import Member, Part
 from .._probes import processes
 from . import guard
 from .errors import HostError
-from .script import is_held
 
 LABEL = "com.inferops.pd"
-# Where the container finds what the collection brings: the start script, and the secrets.
-INSIDE = "/run/inferops-pd"
 # The directory, not the file in it: that is replaced by another one.
 GUARD = f"{INSIDE}/guard"
 SHM_LIMIT = 16 * 2**30
@@ -38,18 +39,6 @@ ASCEND_DRIVER = (
 )
 AMD_DEVICES = ("/dev/kfd", "/dev/dri")
 INFINIBAND = "/dev/infiniband"
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
 
 
 @dataclass(frozen=True)
@@ -278,25 +267,15 @@ _VENDORS: dict[str, t.Callable[[list[str], Traits], _Given]] = {"nvidia": _nvidi
 
 
 def parse_mount(mount: t.Any, member: str) -> dict[str, t.Any]:
-    """A mount of the spec, text as `docker run -v` reads it or {source, target, mode}, as the API takes it."""
-    if isinstance(mount, t.Mapping):
-        source, target = str(mount.get("source") or ""), str(mount.get("target") or mount.get("source") or "")
-        mode = str(mount.get("mode") or ("ro" if mount.get("read_only") else "rw"))
-    else:
-        source, _colon, rest = str(mount).partition(":")
-        target, _colon, mode = rest.partition(":")
-        target, mode = target or source, mode or "rw"
-    words = set(mode.split(","))
-    if not source or not target.startswith("/") or not words & {"ro", "rw"} or words - {"ro", "rw", "z", "Z"}:
-        raise HostError(
-            f"Reading mount {mount!r} of member {member}",
-            "it is not SOURCE:TARGET, SOURCE:TARGET:ro nor {source, target, mode}",
-            "Write an absolute path, or the name of a volume, and an absolute path in the container; the mode is ro or rw.",
-            member,
-        )
-    if source.startswith("/"):
-        return _bind(source, target, "ro" in words)
-    return {"Type": "volume", "Source": source, "Target": target, "ReadOnly": "ro" in words}
+    """A mount of the spec as the API takes it. One that is none was refused with its spec; a plan may be older than that rule."""
+    try:
+        found = forms.mount(mount)
+    except UnfitError as exc:
+        # pylint cannot follow the class to its Exception.
+        raise HostError(f"Reading mount {mount!r} of member {member}", f"it {exc.why}", exc.todo, member) from exc  # pylint: disable=bad-exception-cause
+    if found.volume:
+        return {"Type": "volume", "Source": found.source, "Target": found.target, "ReadOnly": found.read_only}
+    return _bind(found.source, found.target, found.read_only)
 
 
 def _bind(source: str, target: str, read_only: bool) -> dict[str, t.Any]:
@@ -304,22 +283,13 @@ def _bind(source: str, target: str, read_only: bool) -> dict[str, t.Any]:
 
 
 def parse_device(device: t.Any, member: str) -> dict[str, str]:
-    """A device of the spec, text as `docker run --device` reads it or {source, target, permissions}, as the API takes it."""
-    if isinstance(device, t.Mapping):
-        source, target = str(device.get("source") or ""), str(device.get("target") or device.get("source") or "")
-        rights = str(device.get("permissions") or "rwm")
-    else:
-        source, *rest = str(device).split(":")
-        target = rest[0] if rest and rest[0].startswith("/") else source
-        rights = next((word for word in rest if not word.startswith("/")), "rwm")
-    if not source.startswith("/") or not re.fullmatch(r"[rwm]{1,3}", rights):
-        raise HostError(
-            f"Reading device {device!r} of member {member}",
-            "it is not SOURCE, SOURCE:TARGET:rwm nor {source, target, permissions}",
-            "Write the device's path on the host, for example /dev/infiniband.",
-            member,
-        )
-    return {"PathOnHost": source, "PathInContainer": target, "CgroupPermissions": rights}
+    """A device of the spec as the API takes it."""
+    try:
+        found = forms.device(device)
+    except UnfitError as exc:
+        # pylint cannot follow the class to its Exception.
+        raise HostError(f"Reading device {device!r} of member {member}", f"it {exc.why}", exc.todo, member) from exc  # pylint: disable=bad-exception-cause
+    return {"PathOnHost": found.source, "PathInContainer": found.target, "CgroupPermissions": found.rights}
 
 
 def _limits(limits: Plain, member: str, traits: Traits, host_ipc: bool) -> dict[str, t.Any]:
@@ -340,9 +310,9 @@ def _limits(limits: Plain, member: str, traits: Traits, host_ipc: bool) -> dict[
 
 def parse_size(text: t.Any, member: str) -> int:
     """Bytes of a size such as 2GiB, 512M or 1073741824."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", str(text).strip())
-    if not match:
+    found = sizes.parse_bytes(text)
+    if found is None:
         raise HostError(
             f"Reading the size {text!r} of member {member}", "it is none", "Write it as 2GiB or 512MiB.", member
         )
-    return round(float(match[1]) * _UNITS[match[2] or ""])
+    return found

@@ -14,8 +14,9 @@ import typing as t
 from .._core.base.plain import Plain
 from .._core.work.member import Part
 from .._probes import processes
-from . import guard, script
+from . import guard, masking, script
 from .errors import HostError
+from .protocol import Wanted
 from .state import State, make_dirs, write
 
 # "epoch pid boot ticks", the last two - where /proc did not say; an earlier version wrote the first two alone.
@@ -41,6 +42,20 @@ class Start(t.NamedTuple):
         found = table.get(self.pid)
         same = found is not None and found.start == self.ticks and self.boot == processes.boot_id()
         return found if same else None
+
+
+def not_here(batch: t.Iterable[Wanted]) -> list[str]:
+    """What of members is not on this host, where they are processes of it: their programs, and files that a mode takes from it."""
+    found = []
+    for member, part, _secrets in batch:
+        try:
+            script.resolve(part.argv, part.executable)
+        except HostError as exc:
+            found.append(f"{member.id}: {exc}".rstrip("."))
+        for file in part.files:
+            if file.get("host_path") and not os.path.exists(file["host_path"]):
+                found.append(f"{member.id}: {file['host_path']} is not there, which the mode needs on every host")
+    return found
 
 
 class Folder:
@@ -132,10 +147,7 @@ class Folder:
         """Lines of its log with the values of its secrets made unreadable."""
         names = (label or {}).get("secrets") or ()
         told = script.parse_env(self._read("env")) if names else {}
-        found = list(lines)
-        for value in (told[name] for name in names if len(told.get(name, "")) > 3):
-            found = [line.replace(value, "********") for line in found]
-        return found
+        return masking.masked(lines, [told[name] for name in names if name in told])
 
     def _read(self, name: str) -> str:
         with (

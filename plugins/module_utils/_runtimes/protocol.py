@@ -79,6 +79,14 @@ class Prepares(t.Protocol):
 
 
 @t.runtime_checkable
+class Foresees(t.Protocol):
+    """A driver that can tell, before anything stops, that a member could not be created here. It changes nothing."""
+
+    def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
+        """Why members of the batch could not be created, a sentence each; of secrets only the names are asked for."""
+
+
+@t.runtime_checkable
 class TellsDamage(t.Protocol):
     """A driver that keeps labels of its own, beside those in the state directory."""
 

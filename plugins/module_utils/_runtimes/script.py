@@ -11,22 +11,11 @@ import shlex
 import shutil
 import typing as t
 
+from .._core.base.process_words import VARIABLE, is_held
 from .errors import HostError
 from .guard import quote
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LINE = re.compile(r"^(?:export|set --) ([A-Za-z_][A-Za-z0-9_]*)='((?:[^']|'\\'')*)'(?: \"\$@\")?$", re.M)
-# Names that a shell cannot export as they are: it ends (UID in bash, OPTIND in dash), or puts a value of its own there (measured with dash,
-# bash and busybox). `env` passes them instead, as it does what would be a variable of the scripts themselves.
-_HELD = re.compile(
-    r"_|_pd_.*|BASH.*|UID|EUID|PPID|OPTIND|RANDOM|SRANDOM|SECONDS|LINENO|SHELLOPTS|SHLVL|GROUPS|FUNCNAME|DIRSTACK|HISTCMD|EPOCH.*|IFS|PWD"
-    r"|OLDPWD|PS1|PS4|POSIXLY_CORRECT"
-)
-
-
-def is_held(name: str) -> bool:
-    """Whether a shell holds a variable of that name for itself."""
-    return bool(_HELD.fullmatch(name))
 
 
 def render_env(env: t.Mapping[str, t.Any]) -> str:
@@ -36,7 +25,7 @@ def render_env(env: t.Mapping[str, t.Any]) -> str:
     lines = ["# Environment of this member, secrets included: for its owner only."]
     for name in sorted(env):
         value = str(env[name])
-        if not _NAME.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             raise HostError(
                 f"Writing variable {name!r}",
                 "it is no name of an environment variable",

@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import threading
 import time
@@ -33,6 +34,7 @@ from .._core.facts import lock, observed
 from .._core.facts import record as records
 from .errors import HostError
 from .store import Damaged
+from .trusted import untrusted
 
 # More than a label or a record of the largest group takes; a file beyond it is none of ours. In memory JSON takes twenty times as much.
 LARGEST = 8 * 2**20
@@ -315,11 +317,18 @@ class State:
 
     def _flock(self, wait: float) -> int:
         path = os.path.join(self.root, "host.lock")
+        whose = untrusted(self.root)
+        if whose:
+            raise HostError(
+                f"Using state directory {self.root}",
+                f"{whose}, who could put a link in its place",
+                "Set pd_state_dir to a folder of which all that is above it is root's, or of the user that Ansible is.",
+            )
         end = time.monotonic() + wait
         while True:
             make_dirs(self.root)
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             except FileNotFoundError:
                 continue  # its directory was cleared just now
             except OSError as exc:
@@ -408,12 +417,19 @@ def _sync(folder: str) -> None:
 def read_json(path: str) -> dict[str, t.Any] | None:
     """A JSON object, or None when there is none. One that cannot be believed raises DamagedError: it must not look like an empty host."""
     try:
-        if os.path.getsize(path) > LARGEST:
+        # Nobody of ours makes a link or a FIFO of that name.
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise DamagedError(path, "it is no regular file")
+        if found.st_size > LARGEST:
             raise DamagedError(path, f"it is larger than {LARGEST // 2**20} MiB")
-        with open(path, encoding="utf-8") as stream:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(path, flags), encoding="utf-8") as stream:
             value = json.load(stream)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except DamagedError:
+        raise
     except OSError as exc:
         raise HostError(
             f"Reading {path}", str(exc.strerror), "Run as the user that owns it (with become, or without)."

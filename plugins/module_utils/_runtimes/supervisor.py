@@ -21,7 +21,7 @@ from .._probes import logs, processes
 from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .batch import one_by_one
 from .errors import HostError
-from .folder import Folder
+from .folder import Folder, not_here
 from .protocol import Admit, Availability, Created, Facts, Live, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .supervisor_rpc import ALREADY_ADDED, BAD_NAME, NOT_RUNNING, STILL_RUNNING, Rpc
@@ -179,6 +179,9 @@ class Supervisor:
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
+    def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
+        return not_here(batch)
+
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)
 
@@ -192,6 +195,8 @@ class Supervisor:
             for kind, given in (("mounts", part.mounts), ("devices", part.devices))
             if given
         ]
+        if part.limits:
+            warnings.append(f"{name}: resources are limits that runtime supervisor cannot set; it ignores them.")
         with self.state.lock():
             self._ensure()
             self._forget_program(name)

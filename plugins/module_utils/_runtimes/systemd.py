@@ -19,7 +19,7 @@ from .._probes.logs import TAIL_LINES
 from . import gone, guard, systemd_unit, unlabelled
 from .batch import one_by_one
 from .errors import HostError
-from .folder import Folder
+from .folder import Folder, not_here
 from .protocol import Admit, Availability, Created, Facts, Live, Wanted
 from .state import State, make_dirs, remove_tree, write
 from .systemd_manager import Manager, cgroup_processes, locked_memory
@@ -215,6 +215,9 @@ class Systemd:
         return Folder(self.state, group, member).masked(found, label)
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
+
+    def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
+        return not_here(batch)
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         return one_by_one(batch, admit, self.create_one)

@@ -9,6 +9,7 @@ import os
 import re
 
 from .._core.base.plain import Plain
+from .._core.base.sizes import parse_bytes
 from .._core.work.member import Member, Part
 from .guard import REFUSED
 from .state import write
@@ -17,7 +18,6 @@ PREFIX = "inferops-pd-"
 # Without a restart rule nothing is counted; systemd wants a number all the same.
 DEFAULT_WINDOW = 10
 _LOCKED = re.compile(r"^Max locked memory\s+(\S+)\s", re.M)
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])?(i)?B?")
 
 # Not set, each for a reason: what closes /dev (PrivateDevices, DevicePolicy, and ProtectClock, which implies one) hides GPUs and
 # /dev/infiniband; ProtectKernelModules keeps CUDA from loading its module at first use; PrivateTmp and PrivateIPC part members of a host
@@ -105,16 +105,8 @@ def _limits(limits: Plain) -> str:
     if limits.get("cpu"):
         lines.append(f"CPUQuota={round(float(limits['cpu']) * 100)}%")
     if limits.get("memory"):
-        lines.append(f"MemoryMax={_bytes(str(limits['memory']))}")
+        lines.append(f"MemoryMax={parse_bytes(limits['memory']) or 0}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _bytes(text: str) -> int:
-    found = _AMOUNT.fullmatch(text.strip())
-    if not found:
-        return 0
-    amount, unit, binary = found.groups()
-    return round(float(amount) * (1024 if binary else 1000) ** (" KMGT".index(unit) if unit else 0))
 
 
 def memlock(limits: str) -> int | None:

@@ -18,7 +18,6 @@ from .state import State
 
 _ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)-([a-z]+)-([0-9]{1,6})", re.ASCII)
 _UNIT = re.compile(r"/inferops-pd-([A-Za-z0-9_.-]+)\.service(?:/|$)", re.M)
-_CONTAINER = re.compile(r"[0-9a-f]{64}")
 # With a user's own systemd above it.
 _USER = re.compile(r"/user@[0-9]+\.service/")
 
@@ -59,10 +58,7 @@ def runner(pid: int) -> str:
     text = processes.cgroup(pid)
     if _UNIT.search(text):
         return "systemd"
-    # Where this itself runs in a container, its id is in everybody's.
-    if set(_CONTAINER.findall(text)) - set(_CONTAINER.findall(processes.cgroup(os.getpid()))):
-        return "docker"
-    return "supervisor"
+    return "docker" if processes.in_container(pid) else "supervisor"
 
 
 def label_of(member: str, known: t.Mapping[str, str], runtime: str) -> dict[str, t.Any] | None:

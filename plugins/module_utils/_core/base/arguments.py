@@ -30,22 +30,43 @@ def is_flag(token: str) -> bool:
     return token.startswith("-") and token not in ("-", "--") and not _NUMBER.match(token)
 
 
-def tokens(entries: t.Iterable[str], where: str) -> list[str]:
-    """The argv that `entries` stand for. Raises PdError naming `where` and the entry when its quotes do not close."""
+# Flags that take no value, by how engines and routers name them: an empty entry behind one is what a template left out.
+_SWITCH = re.compile(
+    r"(no|enable|disable|skip|use|is|allow|return|log|trust|enforce|async|calculate|headless|vllm-pd|pd|mini-lb)(-|$)"
+)
+
+
+def is_switch(flag: str) -> bool:
+    """Whether a flag, by its name, takes no value."""
+    return _SWITCH.match(normal(flag)) is not None
+
+
+def tokens(entries: t.Iterable[str], where: str | t.Sequence[str]) -> list[str]:
+    """The argv that `entries` stand for. `where` is their place, or that of each. Raises PdError naming the entry's place, and the position
+    in it, when its quotes do not close: never its text, which may be a secret.
+
+    An entry behind one that is a bare flag is its value as it is written, an empty one too."""
     argv: list[str] = []
-    for entry in entries:
-        text = str(entry).replace("\\\n", " ").strip()
-        if is_flag(text):
-            argv += _split(text, where)
-        elif text:
-            argv.append(_without_shell_quotes(text))
+    open_flag = False
+    for number, entry in enumerate(entries):
+        place = f"{where}[{number}]" if isinstance(where, str) else where[number]
+        text = str(entry).replace("\\\n", " ")
+        words = _split(text.strip(), place) if is_flag(text.strip()) else []
+        if words:
+            argv += words
+        elif open_flag:
+            # A block of YAML ends in a line break that nobody means.
+            argv.append(_without_shell_quotes(text.strip()) or text.strip("\r\n"))
+        elif text.strip():
+            argv.append(_without_shell_quotes(text.strip()) or text.strip())
+        open_flag = len(words) == 1 and "=" not in words[0] and not is_switch(words[0])
     return argv
 
 
 def _without_shell_quotes(text: str) -> str:
-    """A JSON value that is an entry of its own and still in the quotes that a shell would have taken off."""
+    """A JSON value that is an entry of its own and still in the quotes that a shell would have taken off; nothing for any other text."""
     inner = text[1:-1]
-    return inner if len(text) > 1 and text[0] == text[-1] == "'" and _json_end(inner, 0) == len(inner) else text
+    return inner if len(text) > 1 and text[0] == text[-1] == "'" and _json_end(inner, 0) == len(inner) else ""
 
 
 def _split(line: str, where: str) -> list[str]:
@@ -89,7 +110,7 @@ def _json_end(line: str, at: int, readable: str | None = None) -> int | None:
 
 def _word_end(line: str, at: int, where: str) -> int:
     """Where the shell word that starts at `at` ends; an unclosed quote is the user's error."""
-    quote = ""
+    quote, opened = "", at
     while at < len(line):
         char = line[at]
         if quote:
@@ -101,16 +122,16 @@ def _word_end(line: str, at: int, where: str) -> int:
             at += 1
             if at == len(line):
                 raise PdError(
-                    f"{where}: {line!r} ends in a backslash. Remove it, or write the flag and its value as two entries."
+                    f"{where}: it ends in a backslash. Remove it, or write the flag and its value as two entries."
                 )
         elif char in "'\"":
-            quote = char
+            quote, opened = char, at
         elif char.isspace():
             return at
         at += 1
     if quote:
         raise PdError(
-            f"{where}: a quote is not closed in {line!r}. Close it, or write the flag and its value as two entries."
+            f"{where}: the quote at character {opened + 1} is not closed. Close it, or write the flag and its value as two entries."
         )
     return at
 
@@ -128,10 +149,12 @@ class Option:
     value: str | None
     start: int
     stop: int
+    # The one name that its engine knows it by, where that is known: `-tp` is tensor-parallel-size.
+    known: str = ""
 
     @property
     def name(self) -> str:
-        return normal(self.flag)
+        return self.known or normal(self.flag)
 
     @property
     def text(self) -> str:
@@ -139,9 +162,9 @@ class Option:
         return self.flag if self.value is None else f"{self.flag}={self.value}"
 
 
-def options(argv: t.Sequence[str]) -> list[Option]:
+def options(argv: t.Sequence[str], canonical: t.Callable[[str], str] = normal) -> list[Option]:
     """The options of an argv, in order. A token that looks like a flag is never another flag's value; values that follow the first
-    (`--prefill URL 8998`) stay in the option's text."""
+    (`--prefill URL 8998`) stay in the option's text. `canonical` gives a written flag's one name."""
     found: list[Option] = []
     at = 0
     while at < len(argv):
@@ -156,29 +179,64 @@ def options(argv: t.Sequence[str]) -> list[Option]:
         while at < len(argv) and not is_flag(argv[at]):
             values.append(argv[at])
             at += 1
-        found.append(Option(flag, " ".join(values) if values else None, start, at))
+        found.append(Option(flag, " ".join(values) if values else None, start, at, canonical(flag)))
     return found
 
 
 class Arguments:
-    """What an argv says. Names are canonical: the engine's table gives each one's spellings."""
+    """What an argv says. Names are canonical: the engine's table gives each one's spellings, and `canonical` the name of a written one.
 
-    def __init__(self, argv: t.Sequence[str]) -> None:
+    A key of an object is a name as well: `config.key` is found in `--config.key=value` and in `--config={"key": value}`."""
+
+    def __init__(self, argv: t.Sequence[str], canonical: t.Callable[[str], str] = normal) -> None:
         self.argv = list(argv)
-        self.options = options(self.argv)
+        self.options = options(self.argv, canonical)
         self._by_name: dict[str, list[Option]] = {}
         for option in self.options:
             self._by_name.setdefault(option.name, []).append(option)
 
     def last(self, spellings: t.Iterable[str]) -> Option | None:
         """The option that wins: the last across all spellings that carries a value (a bare flag does not undo an earlier value)."""
-        found = [o for s in spellings for o in self._by_name.get(normal(s), ())]
+        found = [o for s in spellings for o in self._found(normal(s))]
         valued = [o for o in found if o.value is not None]
         return max(valued or found, key=lambda o: o.start, default=None)
 
     def value(self, spellings: t.Iterable[str]) -> str | None:
         option = self.last(spellings)
         return option.value if option else None
+
+    def _found(self, name: str) -> list[Option]:
+        """The options of a name, in whichever of its two forms a key of an object is written."""
+        found = list(self._by_name.get(name, ()))
+        head, dot, path = name.partition(".")
+        for option in self._by_name.get(head, ()) if dot and not found else ():
+            value: t.Any = read_json_object(option.value or "")
+            for key in path.split("."):
+                keys = {normal(str(k)): v for k, v in value.items()} if isinstance(value, dict) else {}
+                value = keys.get(key)
+            if value is not None:
+                text = value if isinstance(value, str) else json.dumps(value)
+                found.append(Option(option.flag, text, option.start, option.stop, name))
+        return found
+
+    def object(self, name: str) -> dict[str, t.Any] | None:
+        """The object that a flag is given, as its engine puts it together: the last one that is written whole, or the keys that are written
+        singly, which then are all of it. {} where it is not written; None where it cannot be read."""
+        name = normal(name)
+        keys = [o for o in self.options if o.name.startswith(name + ".")]
+        if not keys:
+            written = self._by_name.get(name)
+            return read_json_object(written[-1].value or "") if written else {}
+        made: dict[str, t.Any] = {}
+        for option in keys:
+            *path, last = option.name[len(name) + 1 :].split(".")
+            within = made
+            for key in path:
+                within = within.setdefault(key, {})
+                if not isinstance(within, dict):
+                    return None
+            within[last.rstrip("+")] = _scalar(option.value, last)
+        return made
 
     def has(self, name: str) -> bool:
         return normal(name) in self._by_name
@@ -188,6 +246,16 @@ class Arguments:
         found = [*self._by_name.get(normal(on), ()), *self._by_name.get(normal(off), ())]
         last = max(found, key=lambda o: o.start, default=None)
         return None if last is None else last.name == normal(on)
+
+
+def _scalar(text: str | None, key: str) -> t.Any:
+    """The value of a key that is written singly; `key+` takes a list with commas."""
+    if key.endswith("+"):
+        return (text or "").split(",")
+    try:
+        return json.loads(text or "")
+    except ValueError:
+        return text
 
 
 def read_integer(text: str, units: t.Mapping[str, int] | None = None) -> int | None:

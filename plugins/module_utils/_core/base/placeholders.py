@@ -104,9 +104,9 @@ def from_json(value: t.Any) -> str:
 
 
 class Template:
-    """One text with placeholders, split once. `fill` joins it with values."""
+    """One text with placeholders, split once. `fill` joins it with values; within JSON it writes a text as JSON has it, quotes escaped."""
 
-    __slots__ = ("parts", "text")
+    __slots__ = ("is_json", "parts", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -115,6 +115,7 @@ class Template:
         for match in PLACEHOLDER.finditer(text):
             self.parts.append((text[at : match.start()], match.group(1) if match.group(1) is not None else "$"))
             at = match.end()
+        self.is_json = bool(self.parts) and _is_json(text)
         if self.parts:
             self.parts.append((text[at:], ""))
 
@@ -140,9 +141,20 @@ class Template:
         value = values[plain]
         if kind == "json":
             return json.dumps(value, separators=(",", ":"))
-        if isinstance(value, (list, tuple)):
-            return ",".join(str(v) for v in value)
-        return str(value)
+        told = ",".join(str(v) for v in value) if isinstance(value, (list, tuple)) else str(value)
+        return json.dumps(told)[1:-1] if self.is_json else told
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text, or the value of the flag that it writes, is an object or a list of JSON."""
+    value = text.partition("=")[2] if text.startswith("-") else text
+    if value[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(PLACEHOLDER.sub("0", value))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def fill(text: str, values: t.Mapping[str, t.Any], partial: bool = False) -> str:

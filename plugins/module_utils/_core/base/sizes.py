@@ -13,7 +13,7 @@ UNITS = {
     **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
     **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)$", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,19})?)\s*([KMGT]i?B?|B)$", re.IGNORECASE)
 _UNIT_OF = {name.lower(): unit for unit in UNITS for name in (unit, unit[:-1]) if name}
 
 
@@ -22,6 +22,14 @@ def parse_size(text: t.Any) -> int | None:
     says too little."""
     match = _SIZE.match(str(text).strip()) if isinstance(text, str) else None
     return round(float(match[1]) * UNITS[_UNIT_OF[match[2].lower()]]) if match else None
+
+
+def parse_bytes(text: t.Any) -> int | None:
+    """Bytes of a size, or of a bare number, which counts bytes: what limits of memory are written as. None when it is none."""
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        return None
+    found = str(text).strip()
+    return round(float(found)) if re.fullmatch(r"\d{1,19}(\.\d{1,9})?", found) else parse_size(found)
 
 
 def told_size(size: float) -> str:

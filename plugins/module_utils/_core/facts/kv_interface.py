@@ -15,6 +15,12 @@ from ..base.checked import Checked
 _MTU, _SPEED, _GIDS = 2**24, 2**31, 2**16
 
 
+def names_of(given: t.Iterable[str]) -> tuple[str, ...]:
+    """The interfaces that pd_kv_interface names: a list, or text with commas, as `-e` gives it; spaces around a name are none of it."""
+    names = (name.strip() for text in given for name in text.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 @dataclass(frozen=True)
 class KvInterface:
     """The NIC, or rails, of the KV cache. Without `names` there is none, and `error` says why. `gid_index` is the one index of RoCE v2

@@ -32,7 +32,7 @@ _RECURRENT_FIELDS = (
 # Families that engines do not run in float16: there it becomes something else.
 _NO_FLOAT16 = ("gemma", "plamo2", "glm4")
 _EXPERT_FIELDS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
-_LENGTH_FIELDS = (
+LENGTHS = (
     "max_position_embeddings",
     "max_sequence_length",
     "seq_length",
@@ -113,6 +113,15 @@ class ModelConfig:
         )
 
     @property
+    def windowed(self) -> bool:
+        """Layers that see a sliding window, beside others that see it all: their KV caches are kept apart."""
+        kinds = self.layer_kinds
+        return ("sliding_attention" in kinds and len(kinds) > 1) or bool(self._each_of("hybrid_layer_pattern"))
+
+    def _each_of(self, name: str) -> list[t.Any]:
+        return list(self._each(name))
+
+    @property
     def chunked(self) -> bool:
         return bool(self.get("attention_chunk_size"))
 
@@ -141,7 +150,7 @@ class ModelConfig:
     @property
     def context_length(self) -> int | None:
         """Tokens that the model is made for, where the file is plain about it: one number, and no stretched position encoding."""
-        found = {value for value in map(self.get, _LENGTH_FIELDS) if _is_count(value)}
+        found = {value for value in map(self.get, LENGTHS) if _is_count(value)}
         stretched = any(
             _stretches(level.get(name)) for level in self.levels for name in ("rope_scaling", "rope_parameters")
         )

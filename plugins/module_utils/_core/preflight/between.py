@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..model import kv_size, model_config
 from ..model.kv_size import KvSize
@@ -240,7 +239,7 @@ def kv_size_of(flight: Preflight) -> KvSize | Unknown | None:
     engine = template.engines.get("decode")
     if config is None or engine is None:
         return None
-    argv = Arguments(decode.argv)
+    argv = engine.arguments(decode.argv)
     dtype = argv.value(engine.names("kv_cache_dtype"))
     if dtype in (None, "auto") and not config.kv_cache_brought:
         dtype = argv.value(engine.names("dtype"))

@@ -8,24 +8,35 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.arguments import Arguments
+from ..base.arguments import Arguments, normal
 from ..model.model_config import ModelConfig
+from .flags import FlagTable
 
 
 class Sizes(t.NamedTuple):
-    """The parallel sizes of one member. `gpus` is how many devices they need together; `written` says whether any is spelled out."""
+    """The parallel sizes of one member. `gpus` is how many devices they need together; `written` says whether any is spelled out. `context`
+    are ranks that share the work on one prompt (their devices are of their own, or out of the tensor-parallel ones, as the engine has it),
+    `shards` the ranks that a prompt's KV cache is dealt out to."""
 
     tensor: int
     data: int
     pipeline: int
     gpus: int
     written: bool
+    context: int = 1
+    shards: int = 1
+    # Ranks that hold one copy of the attention layers together; 0: all tensor-parallel ones.
+    heads: int = 0
 
     @property
     def attention(self) -> int:
-        """The width of one copy of the attention layers: data-parallel ranks that share the devices split them among themselves."""
-        shared = self.gpus < self.tensor * self.data * self.pipeline
-        return max(1, self.tensor // self.data) if shared else self.tensor
+        """The width of one copy of the attention layers."""
+        return self.heads or self.tensor
+
+    @property
+    def world(self) -> int:
+        """Ranks of the member, each with a port of its own where the transport wants one."""
+        return max(self.gpus, self.tensor * self.data * self.pipeline)
 
 
 class Speculation(t.NamedTuple):
@@ -35,6 +46,8 @@ class Speculation(t.NamedTuple):
     method: str
     draftless: bool
     compared: t.Mapping[str, t.Any] | None
+    # Tokens that are guessed at a time; None where it is not written.
+    tokens: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,6 @@ class Engine:
     # The argv that makes a member use `gpus` devices when its args write no parallel size.
     width_arguments: t.Callable[[int], list[str]]
     health_path: str = "/health"
-    version_path: str | None = None
     metrics_path: str = "/metrics"
     # Gauges whose sum is the number of requests in a member, and the one that is above zero while it holds KV.
     busy_metrics: tuple[str, ...] = ()
@@ -75,9 +87,6 @@ class Engine:
     key_env: tuple[str, ...] = ()
     # Flags of a file in which any other flag may stand.
     config_flags: tuple[str, ...] = ()
-    # Flags and variables that shape what the two sides exchange: written on one side alone, or differently, they misplace it.
-    equal_flags: tuple[str, ...] = ()
-    equal_env: tuple[str, ...] = ()
     # Variables whose expandable_segments:True moves memory that a connector has registered, and the flags that make up for it.
     allocator_env: tuple[str, ...] = ()
     allocator_exempt: tuple[str, ...] = ()
@@ -87,6 +96,15 @@ class Engine:
     memory_fraction: float | None = None
     # What a handshake compares beyond the common factors, by its name in a mode's `pairing.handshake`.
     handshakes: t.Mapping[str, t.Callable[..., None]] = field(default_factory=dict)
+
+    # All its flags; None where nobody knows them.
+    flags: FlagTable | None = None
+    # What other engines call the options of this one: their flag's name, and this engine's own.
+    foreign: t.Mapping[str, str] = field(default_factory=dict)
+
+    def arguments(self, argv: t.Sequence[str]) -> Arguments:
+        """An argv in this engine's reading: abbreviations, short names and underscores are the flags that they stand for."""
+        return Arguments(argv, self.flags.canonical if self.flags else normal)
 
     def names(self, option: str) -> tuple[str, ...]:
         return self.spellings.get(option, (option,))

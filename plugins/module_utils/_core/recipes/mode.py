@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..base import placeholders
 from ..base.errors import PdError
 from ..proof.handoff import HANDOFFS
+from . import file_paths
 from .provider import ROLES as CACHE_ROLES
 from .provider import Provider, providers_of
 
@@ -27,6 +28,8 @@ class Tunable:
     default: t.Any
     options: tuple[str, ...] = ()
     minimum: float | None = None
+    # The flag that it overrules.
+    instead_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def _env(value: t.Any) -> dict[str, str]:
 
 def _tunables(value: t.Any) -> tuple[Tunable, ...]:
     return tuple(
-        Tunable(str(flag), v.get("default"), _texts(v.get("options")), v.get("minimum"))
+        Tunable(str(flag), v.get("default"), _texts(v.get("options")), v.get("minimum"), v.get("instead_of") or "")
         for flag, v in (value or {}).items()
     )
 
@@ -237,6 +240,7 @@ def _check_placeholders(value: t.Any, mode: Mode, place: str) -> None:
 
 
 def _check_references(mode: Mode, source: str) -> None:
+    file_paths.check(mode.files, f"{source}: files")
     if mode.handoff is not None and mode.handoff not in HANDOFFS:
         raise PdError(f"{source}: handoff: there is no {mode.handoff!r}. Write one of {', '.join(HANDOFFS)}, or null.")
     for band in mode.bands:

@@ -15,6 +15,7 @@ from ..base import placeholders
 from ..base.errors import PdError
 from ..base.sizes import UNITS, parse_size
 from ..base.values import READERS
+from . import file_paths
 
 ROLES = ("prefill", "decode")
 
@@ -167,7 +168,7 @@ def _provider(name: str, raw: t.Mapping[str, t.Any], bands: t.Collection[str], p
     return Provider(
         name=name,
         summary=raw["summary"],
-        roles={role: _role(raw.get(role)) for role in ROLES},
+        roles={role: _role(raw.get(role), f"{place}.{role}") for role in ROLES},
         aliases=tuple(raw.get("aliases") or ()),
         service=service,
         known_versions=raw.get("known_versions"),
@@ -186,9 +187,10 @@ def _provider(name: str, raw: t.Mapping[str, t.Any], bands: t.Collection[str], p
     )
 
 
-def _role(raw: t.Mapping[str, t.Any] | None) -> RoleRecipe:
+def _role(raw: t.Mapping[str, t.Any] | None, place: str) -> RoleRecipe:
     if not raw:
         return RoleRecipe(refused="the recipe has nothing for this role")
+    file_paths.check(raw.get("files") or (), f"{place}.files")
     return RoleRecipe(
         refused=raw.get("refused") or "",
         connector=raw.get("connector"),

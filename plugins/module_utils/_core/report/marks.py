@@ -32,7 +32,7 @@ def of(
 ) -> list[Mark]:
     """All marks that what runs gives rise to, in the order in which a person wants them. `group` and `template` are None for what is no
     group, or has no spec."""
-    engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
+    engines = engines_of(situation)
     marks = _counts(kind, group, roles, state)
     marks += unread_peers(situation)
     marks += forgot_peers(situation)
@@ -148,9 +148,20 @@ def _misplaced(template: GroupTemplate | None, engines: t.Sequence[LiveMember]) 
     return [{"mark": "pairing_tp_misplaced", "why": why}]
 
 
+def engines_of(situation: Situation) -> list[LiveMember]:
+    """The engines that live and are not leaving."""
+    return [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
+
+
+def locality(engines: t.Sequence[LiveMember]) -> float | None:
+    """The share of prefill-decode pairs that are on one host, 0 to 1, whose KV crosses no network; None without a pair."""
+    hosts = {role: [m.host for m in engines if m.role == role] for role in ENGINE_ROLES}
+    pairs = [one == other for one in hosts["prefill"] for other in hosts["decode"]]
+    return round(sum(pairs) / len(pairs), 3) if pairs else None
+
+
 def _remote(engines: t.Sequence[LiveMember]) -> list[Mark]:
-    places = {role: {m.host for m in engines if m.role == role} for role in ENGINE_ROLES}
-    if all(places.values()) and not places["prefill"] & places["decode"]:
+    if locality(engines) == 0:
         return [{"mark": "pairing_remote", "why": "no host runs both roles: every request's KV crosses the network"}]
     return []
 

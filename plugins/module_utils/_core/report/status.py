@@ -118,7 +118,8 @@ def of(
     }
     if kind.router:
         endpoint = {"url": None, **(noted.plain.get("endpoint") or {}), "registered": registered}
-        return {**common, "router": _router(situation), "endpoint": endpoint}
+        near = marks.locality(marks.engines_of(situation))
+        return {**common, "router": _router(situation), "endpoint": endpoint, "locality": near}
     found = users.of(name, subject.named_by, hosts, all_answered=not silent)
     return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
 
@@ -227,6 +228,9 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
         + ("" if endpoint["registered"] else " (not registered)")
         + f"   generation {status['generation']}   revision {status['revision'] or '-'}",
     ]
+    near = status.get("locality")
+    if near is not None and 0 < near < 1:
+        lines.append(f"  pairs    {near:.0%} on one host, the others' KV crosses the network")
     if router["policy"]:
         confirmed = ", confirmed" if router["confirmed"] else ", NOT the members that run"
         peers = "its peers are unknown" if router["peers"] is None else f"{len(router['peers'])} peers{confirmed}"

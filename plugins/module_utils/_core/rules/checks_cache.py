@@ -169,7 +169,8 @@ def _check_hybrid_manager(
             on_flag, off_flag, _default = side.engine.toggles[TOGGLE]
             findings.error(
                 "kv-cache-hybrid-manager",
-                f"roles.{side.role}.args: --{on_flag} is written, and the connector of {off.provider.name} ({off.role}) does not go with"
+                f"{side.spec.flag_place(on_flag)}: --{on_flag} is written, and the connector of {off.provider.name} ({off.role}) does"
+                " not go with"
                 " the hybrid KV cache manager. It must be off on both roles, since what they compare at the first request covers it.",
                 f"Remove it; --{off_flag} is added to both roles.",
                 [side.role],
@@ -264,7 +265,7 @@ def _check_flags(side: Side, use: Use, findings: Findings) -> None:
         if side.arguments.has(flag):
             findings.error(
                 "kv-cache-flag-conflict",
-                f"roles.{side.role}.args: {flag} does not go with {use.provider.name}: {why}.",
+                f"{side.spec.flag_place(flag)}: {flag} does not go with {use.provider.name}: {why}.",
                 f"Remove {flag}, or give the role no cache.",
                 [side.role],
             )
@@ -314,9 +315,10 @@ def check_members(members: t.Sequence[Member], template: GroupTemplate, findings
     unique = {key for use in template.uses.values() for key in use.provider.unique_per_host}
     connector = template.mode.connector
     seen: dict[tuple[str, str, str], list[Member]] = {}
-    for member in members if unique and connector else ():
-        for part in member.parts:
-            value = Arguments(part.argv).value([connector.flag]) if connector else None
+    for member in members if unique else ():
+        engine = template.engines.get(member.role)
+        for part in member.parts if engine and connector else ():
+            value = engine.arguments(part.argv).value([connector.flag]) if engine and connector else None
             for key, number in _named(value, unique):
                 seen.setdefault((part.host, key, number), []).append(member)
     for (host, key, number), holders in seen.items():

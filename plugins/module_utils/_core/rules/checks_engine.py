@@ -14,6 +14,7 @@ from ..base.finding import Findings
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.template import GroupTemplate
+from . import checks_flags
 from .pairing_side import Side, children_of
 
 _OF_SIZE = re.compile(r"\$\{roles\.(prefill|decode)\.(tensor|data|pipeline)_parallel_size\}")
@@ -22,6 +23,8 @@ _OF_ADDRESS = re.compile(r"\$\{member\.(?:kv_)?address\}")
 
 def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known: Known, findings: Findings) -> None:
     for side in sides:
+        checks_flags.check(template, side, findings)
+        checks_flags.check_conflicts(template, side, findings)
         _check_model_flag(group, template, side, findings)
         _check_config_file(side, findings)
         _check_adapters(template, side, findings)
@@ -29,6 +32,7 @@ def check(group: Group, template: GroupTemplate, sides: tuple[Side, Side], known
         _check_allocator(side, findings)
         _check_memory(side, findings)
         _check_addresses(group, template, side, known, findings)
+    checks_flags.check_ports(group, template, known, findings)
     _check_engine_ids(group, sides, findings)
 
 
@@ -39,7 +43,7 @@ def _check_model_flag(group: Group, template: GroupTemplate, side: Side, finding
     if in_recipe and side.spec.command is None and written and written != group.model:
         findings.error(
             "owned-flag",
-            f"roles.{side.role}.args: {side.flag('model')}={written} is not yours to set: the model of both roles is {group.model}.",
+            f"{side.place('model')}: {side.flag('model')}={written} is not yours to set: the model of both roles is {group.model}.",
             "Remove it, and write the group's model.",
             [side.role],
         )
@@ -50,7 +54,8 @@ def _check_config_file(side: Side, findings: Findings) -> None:
     if flag:
         findings.unverified(
             "config file",
-            f"roles.{side.role}.args: --{flag} {side.arguments.value([flag])}: any flag may stand in that file, and nobody compares it with"
+            f"{side.spec.flag_place(flag)}: --{flag} {side.arguments.value([flag])}: any flag may stand in that file, and nobody"
+            " compares it with"
             " the other side.",
             "Write its flags into args, best at engine.args.",
             [side.role],
@@ -65,7 +70,8 @@ def _check_adapters(template: GroupTemplate, side: Side, findings: Findings) -> 
     say = findings.error if template.membership is not None else findings.warning
     say(
         "adapters-refused",
-        f"roles.{side.role}.args: {', '.join('--' + f for f in flags)}: LoRA adapters cannot be addressed through the router, which knows"
+        f"{side.spec.flag_place(*flags)}: {', '.join('--' + f for f in flags)}: LoRA adapters cannot be addressed through the router,"
+        " which knows"
         " members by the base model's name and answers 503.",
         "Remove it; serve merged weights as a model of their own.",
         [side.role],
@@ -85,7 +91,7 @@ def _check_connector(template: GroupTemplate, side: Side, findings: Findings) ->
         if template.mode.connector is None and side.arguments.last(names) is not None:
             findings.error(
                 "malformed-connector",
-                f"roles.{side.role}.args: the value of --{names[0]} is not a JSON object: {(written or 'nothing')[:120]!r}",
+                f"{side.spec.flag_place(*names)}: the value of --{names[0]} is not a JSON object: {(written or 'nothing')[:120]!r}",
                 f'Write it as one entry, for example \'--{names[0]}={{"kv_connector":"NixlConnector","kv_role":"kv_both"}}\'.',
                 [side.role],
             )
@@ -95,7 +101,8 @@ def _check_connector(template: GroupTemplate, side: Side, findings: Findings) ->
     if child:
         findings.error(
             "malformed-connector",
-            f"roles.{side.role}.args: --{names[0]}: {child.get('kv_connector')} within a composed connector has an engine_id, and the"
+            f"{side.spec.flag_place(*names)}: --{names[0]}: {child.get('kv_connector')} within a composed connector has an engine_id,"
+            " and the"
             " engine would not start: it gives its children one itself.",
             "Remove engine_id.",
             [side.role],
@@ -113,10 +120,13 @@ def _check_sizes(template: GroupTemplate, side: Side, flag: str, findings: Findi
             match = _OF_SIZE.fullmatch(str(text))
             mine = _mapping(given.get(role)).get(key)
             real = getattr(template.roles[match.group(1)].sizes, match.group(2)) if match else None
+            # A connector that does not speak of stages takes one for granted.
+            mine = 1 if mine is None and match and match.group(2) == "pipeline" else mine
             if match and mine is not None and str(mine) != str(real):
                 findings.error(
                     "connector-sizes",
-                    f"roles.{side.role}.args: --{flag} says {key} {mine} of {role}, whose size is {real}: the engine would compute other"
+                    f"{side.spec.flag_place(flag)}: --{flag} says {key} {mine} of {role}, whose size is {real}: the engine would"
+                    " compute other"
                     " ports than its peer, or not start.",
                     f"Write {key}: {real}, or leave --{flag} out for the recipe's.",
                     [side.role],
@@ -145,7 +155,8 @@ def _check_engine_ids(group: Group, sides: tuple[Side, Side], findings: Findings
             )
             findings.error(
                 "shared-engine-id",
-                f"roles.{role}.args: the connector's engine_id {text!r} is that of {who}: their peers take one for the other and answer 200"
+                f"{group.roles[role].args_place}: the connector's engine_id {text!r} is that of {who}: their peers take one for the"
+                " other and answer 200"
                 f" with wrong text (prefill {pinned.get('prefill', 'none')}, decode {pinned.get('decode', 'none')}).",
                 "Remove engine_id: every process then makes its own.",
                 [role],
@@ -153,7 +164,8 @@ def _check_engine_ids(group: Group, sides: tuple[Side, Side], findings: Findings
         else:
             findings.warning(
                 "pinned-engine-id",
-                f"roles.{role}.args: the connector's engine_id is pinned to {text!r}: when the member is restarted, its peers go on with"
+                f"{group.roles[role].args_place}: the connector's engine_id is pinned to {text!r}: when the member is restarted, its"
+                " peers go on with"
                 " the dead one under that name, and every request fails until they are restarted as well.",
                 "Remove engine_id: every process then makes its own.",
                 [role],
@@ -177,7 +189,7 @@ def _check_allocator(side: Side, findings: Findings) -> None:
         if value and "expandable_segments:true" in value.replace(" ", "").lower():
             findings.error(
                 "expandable-segments",
-                f"roles.{side.role}.env.{name}: {value!r}: with a KV connector the engine does not start, since the allocator may move"
+                f"{side.spec.env_place(name)}: {value!r}: with a KV connector the engine does not start, since the allocator may move"
                 " memory that the connector has registered.",
                 f"Remove expandable_segments:True, or add --{side.engine.allocator_exempt[0]}.",
                 [side.role],
@@ -198,7 +210,8 @@ def _check_memory(side: Side, findings: Findings) -> None:
     if value is not None and fraction_of(value) is None and "${" not in value:
         findings.error(
             "memory-fraction",
-            f"roles.{side.role}.args: {side.flag('memory_fraction')} is {value!r}, and is a share of a whole card: above 0, 1 at most.",
+            f"{side.place('memory_fraction')}: {side.flag('memory_fraction')} is {value!r}, and is a share of a whole card: above 0, 1"
+            " at most.",
             "Write a share such as 0.9.",
             [side.role],
         )
@@ -218,10 +231,10 @@ def _check_addresses(group: Group, template: GroupTemplate, side: Side, known: K
         if here is False or (here and anything):
             findings.error(
                 "own-address",
-                f"roles.{side.role}.env.{name}: {value!r} is every host's own address, and is what peers are told to connect to"
+                f"{side.spec.env_place(name)}: {value!r} is every host's own address, and is what peers are told to connect to"
                 " (prefill and decode are on several hosts)."
                 if not here
-                else f"roles.{side.role}.env.{name}: {value!r} is no address to connect to, and is what peers are told.",
+                else f"{side.spec.env_place(name)}: {value!r} is no address to connect to, and is what peers are told.",
                 "Leave it out: the recipe sets the address on the KV interface.",
                 [side.role],
             )

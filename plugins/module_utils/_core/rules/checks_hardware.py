@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..facts.observed import Host
 from ..recipes.engine import Engine
@@ -104,7 +103,7 @@ def memory_fractions(members: t.Iterable[Member], engines: t.Mapping[str, Engine
         if engine is None:
             continue
         for part in member.parts:
-            argv = Arguments(part.argv)
+            argv = engine.arguments(part.argv)
             share = fraction_of(argv.value(engine.names("memory_fraction"))) or engine.memory_fraction
             for card in _cards(part) if share else ():
                 shares.setdefault((part.host, card), []).append((member.id, share or 0))

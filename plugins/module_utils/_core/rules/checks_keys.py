@@ -68,7 +68,7 @@ def _asked(group: Group, template: GroupTemplate, name: str, secrets: t.Mapping[
     if read:
         variable, value = next(iter(read.items()))
         return Asked(frozenset({value}), variable)
-    from_file = any(Arguments(made.argv).has(flag) for flag in engine.config_flags)
+    from_file = any(engine.arguments(made.argv).has(flag) for flag in engine.config_flags)
     # An engine of the user's own may read whatever it likes.
     if told and not from_file and role.command is None and template.mode.backend is not None:
         findings.warning(

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ..base.arguments import Arguments, normal, read_integer, tokens
 from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.version import below
+from ..recipes.mode import Tunable
 from ..spec.spec import Group
 from ..template.template import GroupTemplate, lease_of
 from .checks_engine import connector_number
@@ -46,6 +49,7 @@ def _check_policies(template: GroupTemplate, written: Arguments, findings: Findi
     tuned = {normal(tunable.flag) for tunable in (*recipe.tunables, *mine.tunables)}
     derived = {o.name for o in Arguments([*recipe.arguments, *mine.arguments]).options}
     peers = {normal(words[0]) for m in recipe.memberships.values() for words in m.peers.values() if words}
+    _check_overruled((*mine.tunables, *recipe.tunables), written, findings)
     for other in recipe.memberships.values():
         if other.policy == mine.policy:
             continue
@@ -68,6 +72,22 @@ def _check_policies(template: GroupTemplate, written: Arguments, findings: Findi
                     f"Remove it, or write roles.router.membership: {other.policy}.",
                     ["router"],
                 )
+
+
+def _check_overruled(tunables: t.Iterable[Tunable], written: Arguments, findings: Findings) -> None:
+    """A flag for all hops, beside the recipe's defaults for each hop, which the router prefers."""
+    standing: dict[str, list[str]] = {}
+    for tunable in tunables:
+        if tunable.instead_of and written.has(tunable.instead_of) and not written.has(tunable.flag):
+            standing.setdefault(tunable.instead_of, []).append(f"{tunable.flag}={tunable.default}")
+    for flag, stand in standing.items():
+        own = written.last([flag])
+        findings.warning(
+            "no-effect",
+            f"roles.router.args: {own.text if own else flag} is overruled by the recipe's {' and '.join(stand)}.",
+            f"Write {' and '.join(text.partition('=')[0] for text in stand)} instead.",
+            ["router"],
+        )
 
 
 # -- timeouts ------------------------------------------------------------------------------------------------------------------
@@ -116,7 +136,7 @@ def _check_abort(
     if name in side.spec.env and lease is not None and wait < lease:
         findings.error(
             "timeouts-order",
-            f"roles.{side.role}.env.{name}: {wait} s is below the KV lease of {lease} s: a request is given up while its blocks are"
+            f"{side.spec.env_place(name)}: {wait} s is below the KV lease of {lease} s: a request is given up while its blocks are"
             " promised.",
             f"Write {lease} or more, or lower kv_lease.",
             [side.role],

@@ -7,16 +7,18 @@ A factor that differs is an error that names both values; one that cannot be tol
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import dataclass
 
 from ..base.arguments import read_integer
 from ..base.finding import Findings
+from ..model.model_config import LENGTHS
 from ..recipes.mode import Mode
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.template import GroupTemplate
-from . import pairing_parallel
+from . import pairing_connector, pairing_flags, pairing_parallel
 from .pairing_side import Side, connector_child, sides_of
 
 
@@ -58,8 +60,9 @@ def check(group: Group, template: GroupTemplate, findings: Findings, known: Know
     if prefill.engine is decode.engine:
         _same_engine(group, mode, findings)
     _connectors(prefill, decode, mode, findings)
-    _speculation(prefill, decode, handshake is not None, findings)
-    _equal_settings(prefill, decode, findings)
+    _speculation(prefill, decode, mode, handshake is not None, findings)
+    pairing_flags.check(group, prefill, decode, mode, findings)
+    pairing_connector.check(prefill, decode, mode, findings)
     if handshake:
         handshake(prefill, decode, mode, findings)
     return sides
@@ -138,6 +141,8 @@ def _tokens(side: Side) -> int | None:
 
 def _text(factor: Factor, prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
     option = factor.option
+    if not any(option in side.engine.spellings for side in (prefill, decode)):
+        return
     values = [side.normal(option) or factor.silence for side in (prefill, decode)]
     if values[0] == values[1] or _equal_numbers(values):
         return
@@ -212,30 +217,48 @@ def _model(group: Group, prefill: Side, decode: Side, mode: Mode, findings: Find
 
 def _shape(prefill: Side, decode: Side, findings: Findings) -> None:
     """Overrides of the model's configuration: they make another model of the same weights."""
-    if prefill.overrides == decode.overrides and prefill.overrides is not None:
+    one, two = prefill.overrides, decode.overrides
+    option = "hf_overrides"
+    texts = [side.value(option) for side in (prefill, decode)]
+    if (one == two and one is not None) or (texts[0] is not None and texts[0] == texts[1]):
         return
-    flag = "hf_overrides"
-    texts = [side.value(flag) for side in (prefill, decode)]
-    if texts[0] is not None and texts[0] == texts[1]:
+    flag = prefill.flag(option)
+    if one is None or two is None or _numeric(one) == _numeric(two):
+        findings.unverified(
+            "model overrides",
+            f"the models cannot be compared: {_both(prefill, decode, option)} ({flag}); it makes another model of the same weights.",
+            _same(flag),
+            ENGINE_ROLES,
+        )
         return
     if prefill.config and decode.config:
+        if prefill.config == decode.config:
+            return
         for field, label in SHAPE:
-            one, two = getattr(prefill.config, field), getattr(decode.config, field)
-            if one != two:
+            first, second = getattr(prefill.config, field), getattr(decode.config, field)
+            if first != second:
                 findings.error(
                     "pairing-model-shape",
-                    f"{label} differ: prefill {one}, decode {two}, by their {prefill.flag(flag)}: their KV caches do not fit each other.",
-                    _same(prefill.flag(flag)),
+                    f"{label} differ: prefill {first}, decode {second}, by their {flag}: their KV caches do not fit each other.",
+                    _same(flag),
                     ENGINE_ROLES,
                 )
                 return
-    findings.unverified(
-        "model overrides",
-        f"the models cannot be compared: {_both(prefill, decode, flag)} ({prefill.flag(flag)}); it makes another model of"
-        " the same weights.",
-        _same(prefill.flag(flag)),
+    findings.error(
+        "pairing-weights",
+        f"{flag} differs: prefill {_overridden(one)}, decode {_overridden(two)}: it makes another model of the same weights.",
+        _same(flag),
         ENGINE_ROLES,
     )
+
+
+def _numeric(overrides: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Overrides without those of the length: these have a rule of their own, and change numbers in some position encodings alone."""
+    return {key: value for key, value in overrides.items() if key not in LENGTHS}
+
+
+def _overridden(overrides: t.Mapping[str, t.Any]) -> str:
+    return json.dumps(overrides, sort_keys=True) if overrides else "does not write it"
 
 
 # -- the engine ----------------------------------------------------------------------------------------------------------------
@@ -284,7 +307,7 @@ def _connectors(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> 
         )
 
 
-def _speculation(prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
+def _speculation(prefill: Side, decode: Side, mode: Mode, shaken: bool, findings: Findings) -> None:
     """Speculative decoding keeps layers of its own in the KV cache: on one side alone they have no counterpart."""
     one, two = prefill.speculation, decode.speculation
     if one is None and two is None:
@@ -313,7 +336,24 @@ def _speculation(prefill: Side, decode: Side, shaken: bool, findings: Findings) 
         return
     if one.draftless and two.draftless:
         return
-    if None in (one.compared, two.compared):
+    hybrid = mode.pairing.get("equal_guesses_on_hybrid") and decode.config and decode.config.recurrent
+    if hybrid and one.tokens != two.tokens:
+        findings.error(
+            "pairing-speculation",
+            f"speculative decoding differs (tokens at a time: prefill {one.tokens}, decode {two.tokens}); the model has recurrent layers,"
+            f" whose state has a slot for each, and in mode {mode.name} the two must be alike.",
+            _same(flag),
+            ENGINE_ROLES,
+        )
+    else:
+        _drafts(prefill, decode, shaken, findings)
+
+
+def _drafts(prefill: Side, decode: Side, shaken: bool, findings: Findings) -> None:
+    """The draft of each side, where both have one."""
+    one, two = ((side.speculation.compared if side.speculation else None) for side in (prefill, decode))
+    flag = prefill.flag("speculative_config")
+    if one is None or two is None:
         if prefill.value("speculative_config") != decode.value("speculative_config"):
             findings.unverified(
                 "speculative decoding",
@@ -321,48 +361,22 @@ def _speculation(prefill: Side, decode: Side, shaken: bool, findings: Findings) 
                 _same(flag),
                 ENGINE_ROLES,
             )
-    elif one.compared != two.compared:
-        keys = sorted({*(one.compared or {}), *(two.compared or {})})
-        differing = [k for k in keys if (one.compared or {}).get(k) != (two.compared or {}).get(k)]
-        both = "; ".join(
-            f"{key}: prefill {(one.compared or {}).get(key)}, decode {(two.compared or {}).get(key)}"
-            for key in differing
-        )
-        if shaken:
-            findings.error(
-                "pairing-speculation",
-                f"speculative decoding differs ({both}); the handshake compares it, and the first request fails.",
-                _same(flag),
-                ENGINE_ROLES,
-            )
-        else:
-            findings.unverified(
-                "speculative decoding",
-                f"speculative decoding differs ({both}); whether the engine can transfer between the two cannot be told.",
-                _same(flag),
-                ENGINE_ROLES,
-            )
-
-
-def _equal_settings(prefill: Side, decode: Side, findings: Findings) -> None:
-    """Flags and variables of the engine that shape what the two exchange."""
-    if prefill.engine is not decode.engine:
         return
-    for flag in prefill.engine.equal_flags:
-        one, two = (
-            side.arguments.value([flag]) or "set" if side.arguments.has(flag) else None for side in (prefill, decode)
-        )
-        _equal_setting(f"--{flag}", one, two, "engine.args", findings)
-    for name in prefill.engine.equal_env:
-        _equal_setting(name, prefill.variable(name), decode.variable(name), "engine.env", findings)
-
-
-def _equal_setting(what: str, one: str | None, two: str | None, place: str, findings: Findings) -> None:
-    if (one or "").lower() != (two or "").lower():
+    differing = [key for key in sorted({*one, *two}) if one.get(key) != two.get(key)]
+    if not differing:
+        return
+    both = "; ".join(f"{key}: prefill {one.get(key)}, decode {two.get(key)}" for key in differing)
+    if shaken:
         findings.error(
-            "pairing-setting",
-            f"{what} differs: prefill {one or 'does not write it'}, decode {two or 'does not write it'}: what the two exchange"
-            " would be misplaced.",
-            f"Write {what} the same for both, best at {place}, or for none.",
+            "pairing-speculation",
+            f"speculative decoding differs ({both}); the handshake compares it, and the first request fails.",
+            _same(flag),
+            ENGINE_ROLES,
+        )
+    else:
+        findings.unverified(
+            "speculative decoding",
+            f"speculative decoding differs ({both}); whether the engine can transfer between the two cannot be told.",
+            _same(flag),
             ENGINE_ROLES,
         )

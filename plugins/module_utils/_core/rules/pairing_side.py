@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..base.arguments import Arguments, normal, read_json_object
+from ..base.arguments import Arguments, read_json_object
 from ..model import model_config
 from ..model.model_config import ModelConfig
 from ..recipes.engine import Engine, Sizes, Speculation
@@ -66,6 +66,10 @@ class Side:
     def flag(self, option: str) -> str:
         return f"--{self.engine.names(option)[0]}"
 
+    def place(self, option: str) -> str:
+        """Where the option is written, as the user wrote it."""
+        return self.spec.flag_place(*self.engine.names(option))
+
     def toggle(self, name: str) -> bool | None:
         """On or off as written, the last one wins; None when it is not written, or the engine has no such flags."""
         if name not in self.engine.toggles:
@@ -85,7 +89,7 @@ def sides_of(group: Group, template: GroupTemplate, known: Known) -> tuple[Side,
 
 def _side(group: Group, template: GroupTemplate, known: Known, name: str) -> Side:
     role, rendered, engine = group.roles[name], template.roles[name], template.engines[name]
-    arguments = Arguments(rendered.argv)
+    arguments = engine.arguments(rendered.argv)
     overrides = _overrides(arguments, engine)
     config = known.config_of(group)
     version = role.version
@@ -111,14 +115,7 @@ def _side(group: Group, template: GroupTemplate, known: Known, name: str) -> Sid
 def _overrides(arguments: Arguments, engine: Engine) -> dict[str, t.Any] | None:
     """What a role lays over the model's config.json: {} for nothing, None when it cannot be read."""
     names = engine.spellings.get("hf_overrides")
-    if not names:
-        return {}
-    if any(o.name.startswith(normal(n) + ".") for n in names for o in arguments.options):
-        return None
-    value = arguments.value(names)
-    if value is None:
-        return {}
-    return read_json_object(value)
+    return arguments.object(names[0]) if names else {}
 
 
 def connector_child(connector: t.Mapping[str, t.Any] | None, names: t.Collection[str]) -> str | None:

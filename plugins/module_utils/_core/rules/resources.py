@@ -6,7 +6,6 @@ write. Before anything is placed that is told which no placement can make right,
 
 from __future__ import annotations
 
-from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..base.mounts import Mounts
 from ..runtimes.table import traits_of
@@ -28,7 +27,7 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
 def _check_served_name(group: Group, template: GroupTemplate, findings: Findings) -> None:
     """The name by which the proof and clients ask, where the user's own command says it: a recipe's is the group's, and owned."""
     for name, engine in template.engines.items():
-        option = Arguments(template.roles[name].argv).last(engine.names("served_model_name"))
+        option = engine.arguments(template.roles[name].argv).last(engine.names("served_model_name"))
         written = option.value if option else None
         if option and written and "${" not in written and group.served_model_name not in written.split():
             findings.warning(

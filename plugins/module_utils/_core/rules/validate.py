@@ -10,8 +10,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..base.arguments import Arguments
 from ..base.finding import Findings
+from ..base.reader import told
 from ..base.version import below
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -28,7 +28,9 @@ from . import (
     checks_hardware,
     checks_keys,
     checks_router,
+    checks_runtime,
     checks_secrets,
+    checks_written,
     pairing,
     resources,
 )
@@ -63,9 +65,11 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     engines = _engines(group, mode, catalogue, findings)
     if engines is None:
         return Verdict(findings, group, None)
+    group = checks_written.check(group, raw, mode, engines, findings)
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     checks_hardware.check(group, mode, known, findings)
+    checks_runtime.check(group, rendered, findings)
     if rendered is not None:
         _check_sizes(group, rendered, findings)
         sides = pairing.check(group, rendered, findings, known)
@@ -87,7 +91,7 @@ def _mode(group: Group, catalogue: Catalogue, findings: Findings) -> Mode | None
         near = difflib.get_close_matches(group.mode, catalogue.modes, 1, 0.5)
         findings.error(
             "unknown-mode",
-            f"pd_groups.{group.name}.mode: there is no mode {group.mode!r}.",
+            f"pd_groups.{group.name}.mode: there is no mode {repr(group.mode) if near else told(group.mode)}.",
             (f"Did you mean {near[0]!r}? " if near else "")
             + f"Modes: {', '.join(sorted(catalogue.modes))}. Your own are found in the folder given by pd_modes_path.",
         )
@@ -103,7 +107,7 @@ def _engines(group: Group, mode: Mode, catalogue: Catalogue, findings: Findings)
         if engine is None:
             findings.error(
                 "backend-unknown",
-                f"roles.{role.name}.backend: {backend!r} cannot be disaggregated by this collection.",
+                f"roles.{role.name}.backend: {told(backend)} cannot be disaggregated by this collection.",
                 "Write vLLM or SGLang, or leave it out for the mode's.",
                 [role.name],
             )
@@ -167,11 +171,11 @@ def _check_sizes(group: Group, rendered: GroupTemplate, findings: Findings) -> N
             )
         engine = rendered.engines[role.name]
         for option in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size"):
-            value = Arguments(rendered.roles[role.name].argv).value(engine.names(option))
+            value = engine.arguments(rendered.roles[role.name].argv).value(engine.names(option))
             if value is not None and not (re.fullmatch(r"[0-9]{1,6}", value) and int(value) > 0):
                 findings.error(
                     "bad-value",
-                    f"roles.{role.name}.args: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",
+                    f"{role.flag_place(*engine.names(option))}: --{engine.names(option)[0]} is {value!r}, not a whole number above zero.",
                     "Write a number.",
                     [role.name],
                 )

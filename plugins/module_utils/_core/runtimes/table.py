@@ -8,13 +8,15 @@ from __future__ import annotations
 import typing as t
 
 from ..base.errors import PdError
+from . import container
+from .accepts import CPUS, MEMORY, Accepts
 from .traits import Option, Runtime, Traits
 
 # The first one is a spec's default.
 RUNTIMES: tuple[Runtime, ...] = (
     Runtime(
         "docker",
-        Traits(containers=True, images=True, program="image", gpus="devices", files="/run/inferops-pd"),
+        Traits(containers=True, images=True, program="image", gpus="devices", files=container.INSIDE),
         (
             Option(
                 "host",
@@ -25,6 +27,7 @@ RUNTIMES: tuple[Runtime, ...] = (
                 ),
             ),
         ),
+        Accepts(CPUS, MEMORY, container.image, container.mount, container.device),
     ),
     Runtime(
         "systemd",
@@ -41,6 +44,7 @@ RUNTIMES: tuple[Runtime, ...] = (
                 choices=("system", "user"),
             ),
         ),
+        Accepts(CPUS, MEMORY),
     ),
     Runtime(
         "supervisor",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from .accepts import NOTHING, Accepts
+
 Gpus = t.Literal["variable", "devices", "count"]
 Chooser = t.Literal["plan", "runtime"]
 
@@ -59,3 +61,4 @@ class Runtime:
     name: str
     traits: Traits
     options: tuple[Option, ...] = ()
+    accepts: Accepts = NOTHING

@@ -81,6 +81,7 @@ def _parse_one(
         findings.error("bad-value", f"{where}: a service is a dictionary.", "See docs/cache-services.md.")
         return None
     reader = Reader(findings)
+    reader.whole(where, entry)
     provider = reader.text(where, entry, "provider", required="which kind of service it is") or ""
     recipe = recipes.get(provider)
     if recipe is None:

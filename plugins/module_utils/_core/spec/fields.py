@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base import placeholders
+from ..base.arguments import is_flag, normal
 from ..base.mounts import Mounts
 from ..recipes.cache_recipe import Clients, Scope
 from ..runtimes import table
@@ -30,6 +31,7 @@ from .row import (
     integer,
     items,
     limits,
+    literal,
     names_of_env,
     needed,
     pattern,
@@ -52,7 +54,12 @@ def _url(at: At) -> str | None:
     at.reader.keys(where, endpoint, ("external_url",))
     url = at.reader.text(where, endpoint, "external_url")
     if url is not None and not re.match(r"https?://[^/\s]+", url):
-        at.reader.bad(f"{where}.external_url", url, "a URL that begins with http:// or https://")
+        # The value is not repeated: it may hold a password, or be a token.
+        at.reader.findings.error(
+            "bad-value",
+            f"{where}.external_url: the value is no URL that begins with http:// or https://.",
+            "Write a URL such as https://llm.example.org.",
+        )
     return url
 
 
@@ -71,7 +78,7 @@ class Process:
     image: str | None = row(text, *PROCESSES, default=None, inherited_by=ROLES, revision="always")
     pull: str = row(choice(*PULL), *PROCESSES, default="missing", inherited_by=ROLES)
     executable: str | None = row(
-        text, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
+        literal, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
     )
     command: tuple[str, ...] | None = row(
         command, *PROCESSES, default=None, inherited_by=ENGINE_ROLES, revision="rendered", told="the recipe's"
@@ -112,13 +119,35 @@ class Role(Process):
         choice("dynamic", "restart", "manual"), "router", default=None, revision="rendered", told="the mode's"
     )
     own: frozenset[str] = frozenset()
+    # Where each of its args, and each variable of its env, is written: engine.args[0], roles.decode.extra_env.
+    entries: tuple[str, ...] = ()
+    variables: t.Mapping[str, str] = field(default_factory=dict)
 
     @property
     def args_place(self) -> str:
         """Where its args are written: at the role, or at the engine that it inherits them from."""
-        return (
-            f"roles.{self.name}.args" if self.name == "router" or self.own & {"args", "extra_args"} else "engine.args"
-        )
+        if self.name != "router" and "args" not in self.own and "extra_args" not in self.own:
+            return "engine.args"
+        return f"roles.{self.name}.{'extra_args' if 'extra_args' in self.own and 'args' not in self.own else 'args'}"
+
+    def flag_place(self, *names: str) -> str:
+        """Where the last of these flags is written, as the user wrote it; all args where none of them says so."""
+        wanted = {normal(name) for name in names}
+        for place, entry in zip(reversed(self.entries), reversed(self.args)):
+            head, space, rest = entry.strip().partition(" ")
+            words = [head, *(rest.split() if space else ())]
+            if any(is_flag(word) and normal(word.partition("=")[0]) in wanted for word in words):
+                return place.partition("[")[0]
+        return self.args_place
+
+    def text_place(self, text: str) -> str:
+        """Where a word of its command line is written; its args where none of them has it."""
+        found = (place for place, entry in zip(self.entries, self.args) if text in entry)
+        return next(found, self.args_place).partition("[")[0]
+
+    def env_place(self, name: str) -> str:
+        """Where a variable is written, as the user wrote it."""
+        return f"{self.variables.get(name, f'roles.{self.name}.env')}.{name}"
 
     def to_plain(self) -> dict[str, t.Any]:
         """The role as the user would write it with nothing inherited; of secrets the names alone."""
@@ -147,7 +176,7 @@ class Group:
         revision="rendered",
         told="required",
     )
-    served_model_name: str = row(text, "group", default="", revision="rendered", told="the group's name")
+    served_model_name: str = row(literal, "group", default="", revision="rendered", told="the group's name")
     runtime: str = row(choice(*table.NAMES), "group", default=table.DEFAULT, revision="rendered")
     engine: None = row(apart, "group", default=None, told="nothing")
     roles: t.Mapping[str, Role] = row(apart, "group", default={}, revision="rendered", told="required")

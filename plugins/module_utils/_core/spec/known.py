@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ..facts.observed import Gpu, Host
+from ..base.errors import PdError
+from ..facts.observed import DEFAULT_PORT_RANGE, Gpu, Host, parse_range
 from .cache_service import CacheService
 from .spec import Group, Role
 
@@ -25,6 +27,8 @@ class Known:
     recorded: t.Mapping[str, t.Any] = field(default_factory=dict)
     caches: t.Mapping[str, CacheService] | None = None
     cache_users: t.Mapping[str, t.Collection[str]] = field(default_factory=dict)
+    # pd_port_range of hosts that were not asked, as the inventory has it.
+    ranges: t.Mapping[str, str] = field(default_factory=dict)
 
     def config_of(self, group: Group) -> t.Mapping[str, t.Any] | None:
         """The model's config.json: as given, else as the first host that has read it says."""
@@ -44,6 +48,17 @@ class Known:
         names = self.hosts_of(role)
         of_role = (host for name, host in self.hosts.items() if names is None or name in names)
         return {host.name: host.gpus for host in of_role if host.gpus}
+
+    def port_ranges(self, role: Role) -> list[tuple[int, int]]:
+        """The ranges that members of a role may get their ports from: those of its hosts, else the default one."""
+        names = self.hosts_of(role)
+        found = [(h.port_low, h.port_high) for h in self.hosts.values() if names is None or h.name in names]
+        for name in names if names is not None else self.ranges:
+            if name not in self.hosts and name in self.ranges:
+                with contextlib.suppress(PdError):
+                    found.append(parse_range(self.ranges[name], "pd_port_range"))
+        unsaid = [name for name in names or () if name not in self.hosts and name not in self.ranges]
+        return [*found, *([parse_range(DEFAULT_PORT_RANGE, "")] if unsaid or not found else [])]
 
     def one_host(self, group: Group) -> bool | None:
         """Whether prefill and decode all run on one host; None when nobody can tell."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.reader import Reader
+from ..base.reader import Reader, is_text
 
 T = t.TypeVar("T")
 Written = t.Mapping[str, t.Any]
@@ -124,6 +124,23 @@ def read_role(
     return found
 
 
+def pieces(of: type, attribute: str, role: str, own: Written, engine: Written) -> list[tuple[str, t.Any]]:
+    """(place, entry or name) of each piece of a value that roles inherit and add to, in the order of the value: `engine.args[1]` for an
+    entry of a list, `roles.decode.extra_env` for a name."""
+    one = rows(of)[attribute]
+    inherited = source(one, role, own, engine) == "engine"
+    parts = [("engine" if inherited else f"roles.{role}", one.key, (engine if inherited else own).get(one.key))]
+    parts += [(f"roles.{role}", one.adds, own.get(one.adds))] if one.adds else []
+    found: list[tuple[str, t.Any]] = []
+    for where, key, value in parts:
+        if isinstance(value, dict):
+            found += [(f"{where}.{key}", name) for name in value]
+        elif isinstance(value, list):
+            # What is no text is left out of the value, too.
+            found += [(f"{where}.{key}[{n}]", item) for n, item in enumerate(value) if is_text(item)]
+    return found
+
+
 def _or_default(one: Row, value: t.Any) -> t.Any:
     return one.default if value is None else value
 
@@ -170,9 +187,26 @@ def text(at: At) -> str | None:
     return at.reader.text(at.where, at.written, at.key)
 
 
+def literal(at: At) -> str | None:
+    """Text that is the same for every member: without placeholders."""
+    return _literal(at, text(at))
+
+
 def needed(why: str) -> Read[str]:
-    """Text that must be written, and for what."""
-    return lambda at: at.reader.text(at.where, at.written, at.key, required=why)
+    """The same where it must be written, and for what."""
+    return lambda at: _literal(at, at.reader.text(at.where, at.written, at.key, required=why))
+
+
+def _literal(at: At, value: str | None) -> str | None:
+    if value and "${" in value:
+        at.reader.findings.error(
+            "bad-value",
+            f"{at.where}.{at.key}: {value!r} has a placeholder, and is one and the same for all members.",
+            "Write it out. Placeholders stand in args, env, command and mounts.",
+        )
+        # It has been said: where the value is used it is none any more.
+        return value.replace("${", "{")
+    return value
 
 
 def texts(at: At) -> tuple[str, ...]:
@@ -189,7 +223,7 @@ def env(at: At) -> t.Mapping[str, str]:
 
 def names_of_env(at: At) -> tuple[str, ...]:
     """Variables whose values are nobody's to see."""
-    return tuple(sorted(at.reader.env(at.where, at.written, at.key)))
+    return at.reader.secrets(at.where, at.written, at.key)
 
 
 def command(at: At) -> tuple[str, ...] | None:

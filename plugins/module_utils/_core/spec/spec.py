@@ -37,9 +37,10 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
     if not isinstance(spec, dict):
         findings.error("bad-value", f"{where}: a group is a dictionary, this is {kind(spec)}.", "See docs/spec.md.")
         return None
-    reader.keys(where, spec, row.keys(Group, "group"))
+    reader.whole(where, spec)
+    reader.keys(where, spec, row.keys(Group, "group"), misplaced=_elsewhere("group"))
     engine = reader.mapping(where, spec, "engine")
-    reader.keys(f"{where}.engine", engine, row.keys(Role, "engine"))
+    reader.keys(f"{where}.engine", engine, row.keys(Role, "engine"), misplaced=_elsewhere("engine"))
     values = row.read(Group, "group", reader, where, spec)
     values["served_model_name"] = values["served_model_name"] or name
     values["roles"] = _roles(where, spec, engine, reader)
@@ -51,6 +52,25 @@ def parse(name: str, spec: t.Any, findings: Findings) -> Group | None:
         engine_command=row.command(row.At(reader, above, engine, "command")),
         engine_executable=row.text(row.At(reader, above, engine, "executable")),
     )
+
+
+# Where each key may stand, in the order in which a key that stands elsewhere is sent there.
+_PLACES = {
+    "the group": row.keys(Group, "group"),
+    "engine, or of a role": row.keys(Role, "engine"),
+    "roles.prefill and roles.decode": tuple(key for key in row.keys(Role, "prefill") if key != "replicas"),
+    "roles.router": row.keys(Role, "router"),
+}
+
+
+def _elsewhere(place: str) -> dict[str, str]:
+    """Keys that exist, and not at this place: what is said of them."""
+    here = {"group": row.keys(Group, "group"), **{name: row.keys(Role, name) for name in ("engine", *ROLES)}}[place]
+    found: dict[str, str] = {}
+    for where, keys in _PLACES.items():
+        # CPU and memory of engines, and counts of a group, are refused by their meaning (base/reader.py).
+        found.update({k: f"it is a key of {where}." for k in keys if k not in (*here, *found, "resources", "replicas")})
+    return found
 
 
 def _roles(where: str, spec: dict[str, t.Any], engine: dict[str, t.Any], reader: Reader) -> dict[str, Role]:
@@ -98,7 +118,7 @@ def _own_fields(where: str, name: str, written: dict[str, t.Any], reader: Reader
 
 def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.Any], reader: Reader) -> Role:
     own = _own_fields(where, name, written, reader)
-    reader.keys(where, own, row.keys(Role, name), name)
+    reader.keys(where, own, row.keys(Role, name), name, _elsewhere(name))
     above = f"{where.split('.roles.')[0]}.engine"
     values = row.read_role(Role, name, reader, (where, own), (above, engine))
     if name == "router" and values["replicas"] != 1:
@@ -117,7 +137,13 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
         )
     if name == "router":
         values["gpus"] = 0
-    return Role(name=name, **values, own=frozenset(key for key, value in own.items() if value is not None))
+    return Role(
+        name=name,
+        **values,
+        own=frozenset(key for key, value in own.items() if value is not None),
+        entries=tuple(place for place, _entry in row.pieces(Role, "args", name, own, engine)),
+        variables={str(key): place for place, key in row.pieces(Role, "env", name, own, engine)},
+    )
 
 
 def secrets_of(spec: t.Any, role: str) -> dict[str, str]:

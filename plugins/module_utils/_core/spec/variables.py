@@ -17,6 +17,13 @@ KNOWN = (
     "pd_break_lock",
     "pd_cache",
     "pd_caches",
+    "pd_convert_all",
+    "pd_convert_decode",
+    "pd_convert_dest",
+    "pd_convert_force",
+    "pd_convert_mode",
+    "pd_convert_prefill",
+    "pd_convert_router",
     "pd_decode",
     "pd_fail_on",
     "pd_fail_on_pending",
@@ -46,9 +53,28 @@ KNOWN = (
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")
 # What the collection itself makes: facts of a host become variables of their own.
-_OURS = ("pd_facts", "pd_host", "pd_status", "pd_validated")
+_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_status", "pd_validated")
 # A name that is no slip of a known one may be the user's own.
 _NEAR = 0.84
+
+
+def unknown(names: t.Iterable[str]) -> list[str]:
+    """One sentence for each name of our kind that is no variable of ours. Of what is given to one run by hand every name that
+    begins with pd_ is meant for the collection: one that nothing reads would be a run on other terms than was asked for."""
+    told = []
+    for name in sorted(names):
+        if not name.startswith("pd_") or name in KNOWN or name.startswith(_OPEN):
+            continue
+        near = difflib.get_close_matches(name, KNOWN, 1, 0.6)
+        told.append(
+            f"There is no variable {name}. "
+            + (
+                f"Did you mean {near[0]}?"
+                if near
+                else "docs/playbooks.md lists them; names of your own begin otherwise."
+            )
+        )
+    return told
 
 
 def misspelt(names: t.Iterable[str]) -> list[str]:

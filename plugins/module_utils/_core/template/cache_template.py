@@ -60,14 +60,19 @@ def render(service: CacheService, recipe: CacheRecipe, findings: Findings) -> Ca
         role=ROLE,
         of=mounted(service, values),
         argv=tuple(partial(word, values) for word in (*command, *derived, *kept)),
-        env=environment(where, service, recipe.environment, values, findings),
+        env=environment(lambda name: f"{where}.env.{name}", service, recipe.environment, values, findings),
         executable=service.executable or "",
         bands=tuple((b.name, b.width) for b in bands),
         host_ipc=recipe.host_ipc,
         pasted=tuple(pasted),
     )
     left = recipe.of_instance([b.name for b in bands])
-    check_placeholders(role, where, lambda text, place: recipe.check(text, place, left), findings)
+    check_placeholders(
+        role,
+        lambda key, name: f"{where}.env.{name}" if key == "env" else f"{where}.{key}",
+        lambda text, place: recipe.check(text, place, left),
+        findings,
+    )
     listening = frozenset(b.name for b in bands if b.listen)
     template = CacheTemplate(service, recipe, role, listening, {"bind": service.bind, **binds})
     return replace(template, revision=revision_of(template.masked()))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..base import placeholders
@@ -14,6 +15,8 @@ from ..recipes.mode import Mode
 from ..spec.spec import Role
 from . import kv_compose
 from .pasted import same_json
+
+_STAGES = re.compile(r"\$\{roles\.(prefill|decode)\.pipeline_parallel_size\}")
 
 
 def derived_connectors(
@@ -26,9 +29,9 @@ def derived_connectors(
     return (text, _composed(text, cache, role, Findings())) if cache else (text,)
 
 
-def own_connector(argv: t.Sequence[str], mode: Mode, values: t.Mapping[str, t.Any], derived: t.Sequence[str]) -> bool:
+def own_connector(arguments: Arguments, mode: Mode, values: t.Mapping[str, t.Any], derived: t.Sequence[str]) -> bool:
     """Whether the user writes a connector that is none of the `derived` ones pasted back."""
-    own = Arguments(argv).last([mode.connector.flag]) if mode.connector else None
+    own = arguments.last([mode.connector.flag]) if mode.connector else None
     return own is not None and _derived(own, values, derived) is None
 
 
@@ -40,11 +43,12 @@ def _derived(own: Option, values: t.Mapping[str, t.Any], derived: t.Sequence[str
 
 def _recipe(mode: Mode, role: Role, values: t.Mapping[str, t.Any]) -> str:
     recipe = _without_none(mode.connector.by_role[role.name]) if mode.connector else {}
+    recipe = _without_one_stage(recipe, values)
     return placeholders.fill(placeholders.from_json(recipe), values, partial=True)
 
 
 def connector_argument(
-    argv: list[str],
+    arguments: Arguments,
     mode: Mode,
     role: Role,
     values: t.Mapping[str, t.Any],
@@ -54,10 +58,10 @@ def connector_argument(
 ) -> tuple[list[str], list[str], list[tuple[str, str]]]:
     """The user's argv, the connector's argument (the mode's, or the user's own where one is written), and a line pasted back with what it
     stands for. `cache` is the child beside it; `derived` are the mode's connectors, which are not one's own."""
+    argv = arguments.argv
     if mode.connector is None:
         return argv, [], []
     flag = mode.connector.flag
-    arguments = Arguments(argv)
     _check_dotted(arguments, flag, role, findings)
     own = arguments.last([flag])
     # The engine reads every one of them, and uses the last.
@@ -113,6 +117,17 @@ def _check_dotted(arguments: Arguments, flag: str, role: Role, findings: Finding
 
 def _without_none(value: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {k: v for k, v in value.items() if v is not None}
+
+
+def _without_one_stage(value: t.Mapping[str, t.Any], values: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A recipe's connector without the pipeline sizes that come to 1, which every connector takes for granted."""
+    made: dict[str, t.Any] = {}
+    for key, inner in value.items():
+        if isinstance(inner, t.Mapping):
+            made[key] = _without_one_stage(inner, values)
+        elif not (isinstance(inner, str) and _STAGES.fullmatch(inner) and values.get(inner[2:-1]) == 1):
+            made[key] = inner
+    return made
 
 
 def _shorten(text: str) -> str:

@@ -24,20 +24,20 @@ from .kv_cache_use import Added, Use, added, resolve
 def uses_of(
     group: Group,
     mode: Mode,
-    argvs: t.Mapping[str, list[str]],
+    read: t.Mapping[str, Arguments],
     values: t.Mapping[str, dict[str, t.Any]],
     gpus: t.Mapping[str, int],
     known: Known,
     findings: Findings,
 ) -> tuple[dict[str, Use], dict[str, tuple[str, ...]]]:
     """The cache of each role, and the connectors that may be derived for each. A service stands down where the user's own connector takes
-    over. `values` and `gpus` are each role's."""
+    over. `read`, `values` and `gpus` are each role's."""
     uses = resolve(group, mode, known, findings)
     connectors = {
         name: _connectors(group.roles[name], mode, uses.get(name), values[name], gpus[name]) for name in ENGINE_ROLES
     }
     for name, use in uses.items():
-        own = own_connector(argvs[name], mode, values[name], connectors[name])
+        own = own_connector(read[name], mode, values[name], connectors[name])
         if use.service and use.recipe.connector and mode.connector and own:
             why = f"your own {mode.connector.flag} takes over the KV connector"
             uses[name] = replace(use, stands_down=why)
@@ -72,7 +72,7 @@ def without_hybrid(
     choices: dict[str, t.Any],
 ) -> bool:
     """Whether the hybrid KV cache manager is off on both roles: one that a cache's connector turns off on its side alone would be in the
-    handshake's hash (real-engine.md 7). What was chosen by the model's config.json is kept in `choices`, for when nobody can read it."""
+    handshake's hash. What was chosen by the model's config.json is kept in `choices`, for when nobody can read it."""
     kinds = {use.provider.hybrid_manager for use in uses.values() if not use.stands_down}
     if "off" in kinds or "recurrent" not in kinds:
         return "off" in kinds
@@ -91,9 +91,9 @@ def cache_arguments(
 ) -> list[str]:
     """The flags that a cache brings to a role whose user writes `kept`. A user's own value of one wins, and is said. `off` says that the
     engine's hybrid KV cache manager is off."""
-    written = Arguments(kept)
+    written = engine.arguments(kept)
     beside: list[str] = []
-    for option in Arguments(more.arguments).options:
+    for option in engine.arguments(more.arguments).options:
         own = written.last([option.name])
         if own is None:
             beside += more.arguments[option.start : option.stop]

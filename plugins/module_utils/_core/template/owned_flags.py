@@ -39,14 +39,15 @@ def without_owned(
     told: Told,
     findings: Findings,
     owned: t.Callable[[Option], bool] = every,
+    read: t.Callable[[t.Sequence[str]], Arguments] = Arguments,
 ) -> tuple[list[str], Pasted]:
     """(the user's argv without owned lines, the lines pasted back that the plan must look at again). `owned` says which of the derived
-    flags are: the others are defaults, over which the user's stands."""
-    mine = {option.name: option for option in Arguments(derived).options if owned(option)}
+    flags are: the others are defaults, over which the user's stands. `read` reads an argv as its program does."""
+    mine = {option.name: option for option in read(derived).options if owned(option)}
     kept: list[str] = []
     pasted: Pasted = []
     at = 0
-    for option in Arguments(argv).options:
+    for option in read(argv).options:
         kept += argv[at : option.start]
         at = option.stop
         its = mine.get(option.name)

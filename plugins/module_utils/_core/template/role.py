@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..base import placeholders
+from ..base import placeholders, shell
 from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.placeholders import Template
@@ -122,27 +122,27 @@ def mounted(of: Process, values: Values) -> Process:
 
 
 def environment(
-    place: str,
+    place: t.Callable[[str], str],
     of: Process,
     recipe: t.Mapping[str, str],
     values: Values,
     findings: Findings,
     roles: t.Sequence[str] = (),
 ) -> dict[str, str]:
-    """The recipe's variables under the user's; one that the user takes over is said, and one that stands for ports of the plan is refused.
-    What a secret sets is in neither."""
+    """The recipe's variables under the user's; one that the user takes over is said, at its `place`, and one that stands for ports of the
+    plan is refused. What a secret sets is in neither."""
     env = {name: partial(value, values) for name, value in recipe.items()}
     owned = {name for name, value in env.items() if _OF_PORT.search(value)}
     for name, value in of.env.items():
         if name.startswith(MARKS):
-            _say_owned(f"{place}.env.{name}", "the collection finds a member's processes by it", findings, roles)
+            _say_owned(place(name), "the collection finds a member's processes by it", findings, roles)
         elif name in owned and env[name] != value:
             why = f"it stands for ports that the plan gives each member ({env[name]}), and {value!r} is none of them"
-            _say_owned(f"{place}.env.{name}", why, findings, roles)
+            _say_owned(place(name), why, findings, roles)
         elif name in env and env[name] != value:
             findings.warning(
                 "environment-overridden",
-                f"{place}.env.{name}: {value!r} takes the place of the recipe's {env[name]!r}.",
+                f"{place(name)}: {value!r} takes the place of the recipe's {env[name]!r}.",
                 "Leave it out unless you mean it: the recipe sets it so that members find each other.",
                 roles,
             )
@@ -160,22 +160,30 @@ def _say_owned(place: str, why: str, findings: Findings, roles: t.Sequence[str])
 
 def check_placeholders(
     template: RoleTemplate,
-    place: str,
+    place: t.Callable[[str, str], str],
     check: t.Callable[[str, str], None],
     findings: Findings,
     roles: t.Sequence[str] = (),
 ) -> None:
     """What is left in a template's texts must be what a host can fill in: `check` raises PdError for any other, given a text and its place.
+    `place` says where something is written: a text of "args" or "mounts", or the variable of a name of "env".
 
     What the spec decides is filled in before: a name of that kind that is left has no value here."""
     mounts = tuple(mount for mount in template.mounts if isinstance(mount, str))
-    for key, texts in (("args", template.argv), ("env", tuple(template.env.values())), ("mounts", mounts)):
-        for text in texts:
-            for name in placeholders.names(text):
-                try:
-                    check(f"${{{name.partition(':')[0]}}}", f"{place}.{key}")
-                except PdError as exc:
-                    findings.error("unknown-placeholder", str(exc), "", roles)
+    texts = [
+        *((place("args", text), text) for text in template.argv),
+        *((place("env", name), text) for name, text in template.env.items()),
+        *((place("mounts", text), text) for text in mounts),
+    ]
+    for where, text in texts:
+        for name in placeholders.names(text):
+            name = name.partition(":")[0]
+            try:
+                check(f"${{{name}}}", where)
+            except PdError as exc:
+                instead = shell.instead(name) if shell.is_variable(name) else ""
+                told = f"{where}: ${{{name}}} is no placeholder, and no shell reads it." if instead else str(exc)
+                findings.error("unknown-placeholder", told, instead, roles)
 
 
 class CompiledRole:

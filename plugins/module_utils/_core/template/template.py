@@ -6,7 +6,6 @@ host can fill left in. The revision is a digest of these; a member is one of the
 
 from __future__ import annotations
 
-import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -74,18 +73,17 @@ def render(
     policy, membership = _membership(group, mode, findings)
     roles: dict[str, RoleTemplate] = {}
     try:
-        argvs = {r.name: tokens(r.args, f"roles.{r.name}.args") for r in group.roles.values()}
+        argvs = {r.name: tokens(r.args, r.entries) for r in group.roles.values()}
     except PdError as exc:
         findings.error("unreadable-arguments", str(exc), "", [])
         return None
-    for name in ENGINE_ROLES:
-        _check_dashes(group.roles[name], engines[name], findings)
-    sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
-    choices = choose(mode, group, engines["prefill"], Arguments(argvs["prefill"]), known)
+    read = {name: engines[name].arguments(argvs[name]) for name in ENGINE_ROLES}
+    sizes = {name: engines[name].sizes(read[name], group.roles[name].gpus) for name in ENGINE_ROLES}
+    choices = choose(mode, group, engines["prefill"], read["prefill"], known)
     values = {name: _role_values(group, mode, name, sizes, choices) for name in ROLES}
     gpus = {name: _gpus(group.roles[name], sizes[name]) for name in ENGINE_ROLES}
-    uses, connectors = uses_of(group, mode, argvs, values, gpus, known, findings)
-    off = without_hybrid(group, engines["prefill"], Arguments(argvs["prefill"]), uses, known, choices)
+    uses, connectors = uses_of(group, mode, read, values, gpus, known, findings)
+    off = without_hybrid(group, engines["prefill"], read["prefill"], uses, known, choices)
     for name in ENGINE_ROLES:
         argv, mine = argvs[name], connectors[name]
         part = _Part(group.roles[name], mode, engines[name], argv, sizes[name], values[name], mine, off)
@@ -94,23 +92,9 @@ def render(
             # Everything that is to be said of it has been said.
             roles[name] = replace(roles[name], without_cache=_engine_role(part, None, Findings()))
     roles["router"] = _router_role(group, mode, membership, argvs["router"], values["router"], findings)
-    _check_placeholders(roles, findings)
+    _check_placeholders(group, roles, findings)
     template = GroupTemplate(mode, engines, roles, policy, membership, mode.router, group.runtime, "", choices)
     return replace(template, revision=revision_of(template.masked()))
-
-
-def _check_dashes(role: Role, engine: Engine, findings: Findings) -> None:
-    """An entry that names a flag of the engine without its dashes would become a value of the flag before it."""
-    flags = {normal(s) for spellings in engine.spellings.values() for s in spellings if len(s) > 2}
-    for entry in role.args:
-        word = re.match(r"[A-Za-z][\w-]+(?=[= ])", entry)
-        if word and normal(word.group()) in flags:
-            findings.error(
-                "bad-value",
-                f"{role.args_place}: the entry {entry!r} has no dashes, and would be a value of the flag before it.",
-                f"Did you mean {'--' + entry!r}?",
-                [role.name],
-            )
 
 
 def lease_of(group: Group, mode: Mode) -> t.Any:
@@ -199,8 +183,11 @@ def _engine_role(part: _Part, use: Use | None, findings: Findings) -> RoleTempla
     gpus = _gpus(role, sizes)
     more = added(use, values, gpus)
     derived = [partial(a, values) for a in (*mode.arguments, *mode.role_arguments.get(role.name, ()))]
-    kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings)
-    kept, connector, again = connector_argument(kept, mode, role, values, more.connector, part.connectors, findings)
+    read = part.engine.arguments
+    kept, pasted = _without_derived(part.argv, derived, role, "the recipe sets it for every member", findings, read)
+    kept, connector, again = connector_argument(
+        read(kept), mode, role, values, more.connector, part.connectors, findings
+    )
     pasted += again
     beside = cache_arguments(role, part.engine, kept, more, part.without_hybrid, findings)
     head = [partial(a, values) for a in (role.command or mode.command)]
@@ -271,7 +258,7 @@ def band_width(band: Band, sizes: Sizes, gpus: int) -> int:
     return {
         "data_parallel_size": sizes.data,
         "tensor_parallel_size": sizes.tensor,
-        "world_size": sizes.tensor * sizes.data * sizes.pipeline,
+        "world_size": sizes.world,
         "gpus": gpus,
     }[band.width]
 
@@ -279,15 +266,20 @@ def band_width(band: Band, sizes: Sizes, gpus: int) -> int:
 def _environment(
     role: Role, recipe: t.Mapping[str, str], values: dict[str, t.Any], findings: Findings
 ) -> dict[str, str]:
-    return environment(f"roles.{role.name}", role, recipe, values, findings, [role.name])
+    return environment(role.env_place, role, recipe, values, findings, [role.name])
 
 
 def _without_derived(
-    argv: list[str], derived: list[str], role: Role, why: str, findings: Findings
+    argv: list[str],
+    derived: list[str],
+    role: Role,
+    why: str,
+    findings: Findings,
+    read: t.Callable[[t.Sequence[str]], Arguments] = Arguments,
 ) -> tuple[list[str], Pasted]:
     """The user's argv without what is derived: all of it is owned."""
     told = Told(role.args_place, why, lambda flag: _instead(role.name, flag), [role.name])
-    return without_owned(argv, derived, told, findings)
+    return without_owned(argv, derived, told, findings, read=read)
 
 
 def _instead(role: str, flag: str) -> str:
@@ -321,11 +313,17 @@ def _tunables(argv: list[str], tunables: t.Iterable[t.Any]) -> list[str]:
     return [f"{tunable.flag}={tunable.default}" for tunable in tunables if not written.has(tunable.flag)]
 
 
-def _check_placeholders(roles: t.Mapping[str, RoleTemplate], findings: Findings) -> None:
+def _check_placeholders(group: Group, roles: t.Mapping[str, RoleTemplate], findings: Findings) -> None:
     for name, role in roles.items():
+        written = group.roles[name]
         bands, more = [band for band, _width in role.bands], placeholders.OF_CACHE if role.service else ()
 
         def check(text: str, place: str, bands: t.Sequence[str] = bands, more: t.Sequence[str] = more) -> None:
             placeholders.check(text, bands, place, ("member",), more)
 
-        check_placeholders(role, f"roles.{name}", check, findings, [name])
+        def place(key: str, text: str, written: Role = written) -> str:
+            return {"args": written.text_place, "env": written.env_place}.get(
+                key, f"roles.{written.name}.{key}".format
+            )(text)
+
+        check_placeholders(role, place, check, findings, [name])

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Text that looks read and is not: whole command lines among the flags, what only a shell replaces, braces that nobody evaluated.
+
+No value is repeated here: any of them may hold a secret."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import replace
+
+from ..base.arguments import is_flag, normal
+from ..base.finding import Findings
+from ..base.shell import expressions, instead, is_secret
+from ..recipes.engine import Engine
+from ..recipes.mode import Mode
+from ..spec.spec import Group, Role
+
+# Programs that command lines begin with, behind variables and paths.
+_PROGRAM = re.compile(
+    r"(\S*/)?(vllm(-router)?|sglang|python[\d.]*|docker|podman|bash|sh|nohup|exec|sudo|numactl|uv|env|export)(\s|$)"
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*(\s|$)")
+_FLAG_INSIDE = re.compile(r"\s(--?[A-Za-z][\w.-]*)")
+_BRACES = re.compile(r"\{\{(?!\{)[^{}]+\}\}|\{%-?\s*\w")
+# Flags whose value is a template itself.
+_OF_TEMPLATES = re.compile(r"chat[-_]template")
+# Keys that are people's.
+_FREE = ("notes",)
+
+
+def check(group: Group, raw: t.Any, mode: Mode, engines: t.Mapping[str, Engine], findings: Findings) -> Group:
+    """`raw` is the entry as it is written. Where a role has a command of its own, its args may be a shell's.
+
+    Returns the group with only the flags of each whole command line: they are judged with the others, and the rest is in no message."""
+    _check_braces(raw, "", findings)
+    roles = dict(group.roles)
+    for role in group.roles.values():
+        by_recipe = mode.router is not None if role.name == "router" else bool(mode.command)
+        if role.command is None and by_recipe:
+            roles[role.name] = replace(role, args=_check_lines(role, engines.get(role.name), findings))
+            _check_args_shell(role, findings)
+        _check_env_shell(role, findings)
+    return replace(group, roles=roles)
+
+
+# -- whole command lines ---------------------------------------------------------------------------------------------------------------
+
+
+def _check_lines(role: Role, engine: Engine | None, findings: Findings) -> tuple[str, ...]:
+    """The entries of `args`, whole command lines cut to their flags."""
+    kept = list(role.args)
+    flags = {normal(s) for spellings in engine.spellings.values() for s in spellings if len(s) > 2} if engine else set()
+    before = ""
+    for number, (place, entry) in enumerate(zip(role.entries, role.args)):
+        text = entry.replace("\\\n", " ").strip()
+        word = re.match(r"[A-Za-z][\w-]+(?=[= ])", text)
+        if word and normal(word.group()) in flags:
+            # What follows may be a secret.
+            findings.error(
+                "bad-value",
+                f"{place}: {word.group()} has no dashes, and would be a value of the flag before it.",
+                f"Did you mean --{word.group()}?",
+                [role.name],
+            )
+        elif text and not is_flag(text) and not _is_value(text, before):
+            _tell(role, place, text, before, findings)
+            inside = _FLAG_INSIDE.search(text)
+            kept[number] = text[inside.start() :] if inside else ""
+        before = text or before
+    return tuple(kept)
+
+
+def _is_value(text: str, before: str) -> bool:
+    """Whether an entry that is no flag is the value of the entry before it."""
+    inside = _FLAG_INSIDE.search(text)
+    behind_flag = bool(before) and not (is_flag(before) and "=" in before.split()[0] and " " not in before)
+    if text[0] in "{[\"'" and behind_flag:
+        return True
+    return behind_flag and not inside
+
+
+def _tell(role: Role, place: str, text: str, before: str, findings: Findings) -> None:
+    inside = _FLAG_INSIDE.search(text)
+    line = bool(_PROGRAM.match(text) or _ASSIGNMENT.match(text) or inside)
+    if not line and before:
+        findings.error(
+            "unread-value",
+            f"{place}: it is no flag, and the flag before it has its value already.",
+            "Remove it, or write it behind the flag that it belongs to.",
+            [role.name],
+        )
+        return
+    words = len(text[: inside.start()].split()) if inside else len(text.split())
+    count = "its first word is" if words == 1 else f"its first {words} words are"
+    findings.error(
+        "pasted-command-line",
+        f"{place}: {count} no flag: args are the flags alone, since the recipe begins the command line.",
+        (f"Cut it before {inside.group(1)}. " if inside else "Remove it. ")
+        + "The model is the group's model, variables go under env. inferops.pd.convert makes a spec of whole command lines.",
+        [role.name],
+    )
+
+
+# -- what only a shell replaces --------------------------------------------------------------------------------------------------------
+
+
+def _check_args_shell(role: Role, findings: Findings) -> None:
+    flag = ""
+    for place, entry in zip(role.entries, role.args):
+        for word in entry.replace("\\\n", " ").split():
+            flag = word.partition("=")[0] if is_flag(word) else flag
+        # A placeholder of ours, or what is none, is told where it is filled in.
+        found = [one for one in expressions(entry) if f"${{{one}}}" not in entry]
+        for one in dict.fromkeys(found):
+            secret = is_secret(flag.lstrip("-")) and f"${one}" != entry.strip().rpartition("=")[2].rpartition(" ")[2]
+            findings.error(
+                "shell-text",
+                f"{place}: {'a part of it' if secret else _shown(one)} is a shell's, and no shell reads args: the engine would get it as it"
+                " is written.",
+                instead(one),
+                [role.name],
+            )
+
+
+def _check_env_shell(role: Role, findings: Findings) -> None:
+    for name, value in role.env.items():
+        for one in dict.fromkeys(expressions(value)):
+            if f"${{{one}}}" in value:
+                continue
+            findings.warning(
+                "shell-text",
+                f"{role.env_place(name)}: {'a part of it' if is_secret(name) else _shown(one)} is a shell's, and no shell reads env:"
+                " the variable gets it as it is written.",
+                instead(one),
+                [role.name],
+            )
+
+
+def _shown(expression: str) -> str:
+    return f"${expression}" if re.fullmatch(r"\w+", expression) else f"$({expression})"
+
+
+# -- braces ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _check_braces(value: t.Any, place: str, findings: Findings, behind: str = "") -> None:
+    """Double braces that are still there: Ansible does not evaluate text that came to it as a value, from a survey or a file, say."""
+    if isinstance(value, t.Mapping):
+        for key, item in value.items():
+            if place or key not in _FREE:
+                _check_braces(item, f"{place}.{key}" if place else str(key), findings)
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            _check_braces(item, f"{place}[{number}]", findings, str(value[number - 1]) if number else "")
+    elif isinstance(value, str) and _BRACES.search(value) and not _OF_TEMPLATES.search(behind + value):
+        findings.error(
+            "unevaluated",
+            f"{place}: the double braces in it were not evaluated.",
+            "Write the value. Ansible evaluates braces in inventories and playbooks, not in what is given at a launch, or marked !unsafe.",
+        )

@@ -1,0 +1,578 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The flags of SGLang 0.5.23, by group of its parser. Written by tests/parsers/flag_tables.py, not by hand.
+
+A line is the flag's names, `|` and what it takes (one value where nothing is said), `=` and its default where that is a plain word."""
+
+from __future__ import annotations
+
+VERSION = "0.5.23"
+# The oldest version whose flags were looked at as well.
+SINCE = "0.5.7"
+
+TABLE = """
+# device
+--device
+--base-gpu-id = 0
+--gpu-id-step = 1
+--random-seed
+--mlx-enable-sampling | none = False
+--watchdog-timeout = 300
+--soft-watchdog-timeout
+--sleep-on-idle | none = False
+--use-ray | none = False
+--numa-node | many
+--gc-threshold | many
+# disagg
+--decoupled-spec-bind-endpoint
+--decoupled-spec-connect-endpoints
+--decoupled-spec-rank
+--decoupled-spec-role = null
+--disaggregation-mode = null
+--disaggregation-decode-allocation-policy = early
+--disaggregation-transfer-backend = mooncake
+--disaggregation-enable-kv-checksum | none = False
+--disaggregation-bootstrap-port = 8998
+--disaggregation-ib-device
+--disaggregation-decode-enable-radix-cache | none = False
+--disaggregation-decode-enable-offload-kvcache | none = False
+--disaggregation-decode-retraction-backup
+--num-reserved-decode-tokens = 512
+--disaggregation-decode-extra-slots
+--disaggregation-decode-polling-interval = 1
+--enable-pd-role-switch | none = False
+--optimistic-prefill-attempts = 0
+--encoder-only | none = False
+--language-only | none = False
+--language-model-only | none = False
+--encoder-transfer-backend = auto
+--encoder-urls | many
+--encoder-bootstrap-port = 8997
+--encoder-register-urls | many
+--enable-adaptive-dispatch-to-encoder | none = False
+--enable-pdmux | none = False
+--pdmux-config-path
+--sm-group-num = 8
+--disaggregation-decode-host-receive-threshold = 1.0
+# exec_
+--enable-fp32-lm-head | none = False
+--enable-tf32-matmul --no-enable-tf32-matmul | none
+--enable-memory-saver | none = False
+--enable-weights-cpu-backup | none = False
+--enable-draft-weights-cpu-backup | none = False
+--enable-custom-logit-processor | none = False
+--enable-watermark | none = False
+--watermark-config
+--enable-return-hidden-states | none = False
+--return-hidden-states-mode
+--enable-return-aux-hidden-states | none = False
+--return-aux-hidden-state-layer-ids | many
+--enable-return-routed-experts | none = False
+--enable-return-indexer-topk | none = False
+--enable-encoder-swa-bounded-replay | none = False
+--enable-decoder-swa-bounded-replay --no-enable-decoder-swa-bounded-replay | none
+--sampling-mask-max-tokens = 4096
+--disable-outlines-disk-cache | none = False
+--enable-mis | none = False
+--attention-backend
+--decode-attention-backend
+--enable-lean-attention | none
+--enable-nvidia-megakernel | none = False
+--enable-amd-monokernel | none = False
+--prefill-attention-backend
+--prefill-kv-cache-dequant-dtype = auto
+--grammar-backend
+--fp8-gemm-backend = auto
+--fp4-gemm-backend = auto
+--bf16-gemm-backend = auto
+--dsa-prefill-backend
+--dsv4-prefill-backend = auto
+--dsa-triton-union = 0
+--dsa-decode-backend
+--dsv4-attn-backend = auto
+--dsa-paged-mqa-logits-backend = auto
+--dsa-topk-backend = sgl-kernel
+--disable-flashinfer-autotune | none = False
+--flashinfer-autotune-skip-ops | many
+--triton-attention-reduce-in-fp32 | none = False
+--triton-attention-num-kv-splits = 8
+--triton-attention-split-tile-size
+--flashinfer-mla-disable-ragged | none = False
+--enable-fused-qk-norm-rope --no-enable-fused-qk-norm-rope | none
+--enable-precise-embedding-interpolation | none = False
+--enable-deepseek-v4-fp4-indexer | none = False
+--enable-dsa-fused-indexer --no-enable-dsa-fused-indexer | none
+--mamba-backend = triton
+--mamba-ssm-dtype
+--mamba-max-states-per-path = -1
+--enable-mamba-cache-stochastic-rounding | none = False
+--mamba-cache-philox-rounds = 0
+--mamba-radix-cache-strategy = auto
+--mamba-track-interval = 256
+--enable-int8-mamba-checkpoint | none = False
+--int8-mamba-ckpt-size
+--linear-attn-backend = triton
+--linear-attn-decode-backend
+--linear-attn-prefill-backend
+--linear-attn-verify-backend
+--enable-linear-replayssm | none = False
+--linear-replayssm-cache-len = 16
+--enable-linear-replayssm-spec | none = False
+--cuda-graph-config
+--cuda-graph-backend-decode
+--cuda-graph-backend-prefill
+--cuda-graph-max-bs-decode
+--cuda-graph-max-bs-prefill
+--cuda-graph-max-seq-len-prefill
+--cuda-graph-bs-decode | many
+--cuda-graph-bs-prefill | many
+--cuda-graph-prefill-max-context --context-bucket
+--disable-prefill-cuda-graph | none = False
+--disable-decode-cuda-graph | none = False
+--disable-cuda-graph-padding | none = False
+--enable-profile-cuda-graph | none = False
+--enable-cudagraph-gc | none = False
+--debug-cuda-graph | none = False
+--enable-torch-compile | none = False
+--enable-torch-compile-debug-mode | none = False
+--torch-compile-max-bs = 32
+--enable-layerwise-nvtx-marker | none = False
+--enable-nccl-nvls | none = False
+--enable-symm-mem | none = False
+--disable-custom-all-reduce | none = False
+--enable-mscclpp | none = False
+--enable-torch-symm-mem | none = False
+--enable-scattered-sconv | none = False
+--pre-warm-nccl | none = False
+--boundary-reduction = auto
+--enable-quant-communications | none = False
+--enforce-disable-flashinfer-allreduce-fusion | none = False
+--flashinfer-allreduce-fusion-backend
+--enable-aiter-allreduce-fusion | none = False
+--disable-aiter-allreduce-fusion-in-prefill | none = False
+--disable-aiter-allreduce-fusion-in-decode | none = False
+--enable-fused-moe-sum-all-reduce | none = False
+--moe-a2a-backend = none
+--enable-w4a4-mxfp4-megamoe | none = False
+--deepep-v2-mode = direct
+--moe-runner-backend = auto
+--flashinfer-mxfp4-moe-precision = default
+--deepep-mode = auto
+--fuseep-mode = 2
+--deepep-dispatcher-output-dtype = auto
+--flashinfer-a2a-dispatch-type
+--ep-num-redundant-experts = 0
+--ep-dispatch-algorithm
+--init-expert-location = trivial
+--enable-eplb | none = False
+--eplb-algorithm = auto
+--eplb-rebalance-num-iterations = 1000
+--eplb-rebalance-layers-per-chunk
+--eplb-min-rebalancing-utilization-threshold = 1.0
+--expert-distribution-recorder-mode
+--expert-distribution-recorder-buffer-size
+--expert-balancedness-report-mode = off
+--deepep-config
+--elastic-ep-backend
+--enable-elastic-expert-backup | none = False
+--mooncake-ib-device
+--enable-waterfill | none = False
+--elastic-ep-join-mode
+--elastic-ep-scale-timeout = 600
+--disable-flashinfer-cutlass-moe-fp4-allgather | none = False
+--disable-shared-experts-fusion | none = False
+--enforce-shared-experts-fusion | none = False
+--enable-paged-experts | none = False
+--paged-experts-num-resident
+--kt-weight-path
+--kt-method = AMXINT4
+--kt-cpuinfer
+--kt-threadpool-count = 2
+--kt-num-gpu-experts
+--kt-max-deferred-experts-per-token
+--enable-two-batch-overlap | none = False
+--enable-single-batch-overlap | none = False
+--tbo-token-distribution-threshold = 0.48
+--cpu-offload-gb = 0
+--offload-group-size = -1
+--offload-num-in-group = 1
+--offload-prefetch-step = 1
+--offload-mode = cpu
+--ple-offload-embedding --no-ple-offload-embedding | none
+--ple-offload-backend = pinned
+--ple-offload-dir
+--dllm-algorithm
+--dllm-algorithm-config
+--dllm-fdfo --no-dllm-fdfo | none = True
+--enable-deterministic-inference | none = False
+--rl-on-policy-target
+# lora
+--enable-lora | none
+--enable-lora-overlap-loading | none
+--max-lora-rank
+--lora-target-modules | many
+--lora-paths
+--max-loaded-loras
+--max-loras-per-batch = 8
+--lora-eviction-policy = lru
+--lora-backend = csgmv
+--max-lora-chunk-size = 16
+--experts-shared-outer-loras --no-experts-shared-outer-loras | none
+--lora-use-virtual-experts | none = False
+--lora-strict-loading --no-lora-strict-loading | none = False
+--lora-drain-wait-threshold = 0.0
+# memory
+--radix-eviction-policy = lru
+--radix-eviction-policy-config
+--disable-radix-cache | none = False
+--enable-page-major-kv-layout | none = False
+--enable-unified-memory | none = False
+--enable-session-radix-cache | none = False
+--radix-cache-backend
+--enable-hierarchical-cache --enable-hicache | none = False
+--hicache-host-memory-mode = cache
+--hicache-ratio
+--hicache-size = 0
+--hicache-host-memory-fraction = 0.8
+--hicache-write-policy = write_through
+--hicache-io-backend = kernel
+--hicache-mem-layout = page_first
+--hicache-storage-backend
+--hicache-storage-prefetch-policy = timeout
+--hicache-storage-backend-extra-config
+--hicache-storage-prefetch-retry-poll-interval = 8
+--hicache-storage-prefetch-retry-max-attempts = 8
+--enable-unified-cache-external-linker | none = False
+--unified-cache-external-linker-backend = mooncake
+--unified-cache-external-linker-config
+--enable-linker-mla-dedup | none = False
+--enable-hisparse | none = False
+--hisparse-config --hierarchical-sparse-attention-extra-config
+--enable-lmcache | none = False
+--lmcache-config-file
+--enable-flexkv | none = False
+--flexkv-config-file
+# mm
+--enable-multimodal | none
+--mm-attention-backend
+--enable-broadcast-mm-inputs-process | none = False
+--enable-prefix-mm-cache | none = False
+--mm-enable-dp-encoder --no-mm-enable-dp-encoder | none
+--mm-process-config
+--mm-processor-worker-num = 0
+--mm-io-worker-num = 0
+--allowed-media-domains | many
+--media-url-max-file-size-mb = 64
+--mm-preprocess-cache-size-mb
+--trust-mm-content-hashes | none = False
+--limit-mm-data-per-request
+--enable-mm-global-cache | none = False
+--image-processor-backend = auto
+--mm-global-cache-backend = mooncake
+--disable-fast-image-processor | none = False
+--mm-feature-transport
+# model
+--model-path --model
+--load-format = auto
+--model-loader-extra-config
+--trust-remote-code | none = False
+--context-length
+--is-embedding | none = False
+--revision
+--model-impl = auto
+--model-config-parser = auto
+--json-model-override-args
+--dtype = auto
+--quantization
+--quantization-param-path
+--kv-cache-dtype = auto
+--qsa-indexer-dtype = auto
+--modelopt-quant
+--modelopt-checkpoint-restore-path
+--modelopt-checkpoint-save-path
+--modelopt-export-path
+--quantize-and-serve | none = False
+--rl-quant-profile
+--startup-weight-load-mode = serial
+--custom-weight-loader | many
+--weight-loader-disable-mmap | none = False
+--weight-loader-prefetch-checkpoints | none = False
+--weight-loader-prefetch-num-threads = 4
+--weight-loader-drop-cache-after-load | none = False
+--remote-instance-weight-loader-seed-instance-ip
+--remote-instance-weight-loader-seed-instance-service-port
+--remote-instance-weight-loader-send-weights-group-ports
+--remote-instance-weight-loader-backend = nccl
+--remote-instance-weight-loader-start-seed-via-transfer-engine | none = False
+--engine-info-bootstrap-port = 6789
+--modelexpress-config
+--download-dir
+--model-checksum | many
+--delete-ckpt-after-loading | none = False
+--decrypted-config-file
+--decrypted-draft-config-file
+--checkpoint-engine-wait-weights-before-ready | none = False
+--weight-cache-mode = off
+--weight-cache-socket
+--weight-cache-timeout = 1800
+# observability
+--log-level = info
+--log-level-http
+--log-requests | none = False
+--log-requests-level = 2
+--log-requests-format = text
+--log-requests-target | many
+--uvicorn-access-log-exclude-prefixes | many
+--crash-dump-folder
+--show-time-cost | none = False
+--enable-metrics | none = False
+--smg-http-sidecar-port --grpc-http-sidecar-port
+--enable-mfu-metrics | none = False
+--enable-metrics-for-all-schedulers | none = False
+--load-snapshot-publish-interval = 15
+--tokenizer-metrics-custom-labels-header = x-custom-labels
+--tokenizer-metrics-allowed-custom-labels | many
+--extra-metric-labels
+--bucket-time-to-first-token | many
+--bucket-inter-token-latency | many
+--bucket-e2e-request-latency | many
+--prompt-tokens-buckets | many
+--generation-tokens-buckets | many
+--gc-warning-threshold-secs = 0.0
+--decode-log-interval = 40
+--enable-request-time-stats-logging | none = False
+--kv-events-config
+--load-publish-endpoint
+--enable-forward-pass-metrics | none = False
+--forward-pass-metrics-worker-id
+--forward-pass-metrics-ipc-name
+--enable-trace | none = False
+--trace-modules = request
+--otlp-traces-endpoint
+--otlp-service-name
+--export-metrics-to-file | none = False
+--export-metrics-to-file-dir
+--kv-canary = none
+--kv-canary-sweep-interval = 0
+--debug-tensor-dump-output-folder
+--debug-tensor-dump-layers | many
+--debug-tensor-dump-input-file
+--forward-hooks
+--msprobe-dump-config
+# parallel
+--nccl-port
+--dist-timeout
+--dist-init-addr --nccl-init-addr
+--gated-launch-port
+--nnodes = 1
+--node-rank = 0
+--tp-size --tensor-parallel-size = 1
+--dcp-size --decode-context-parallel-size = 1
+--pp-size --pipeline-parallel-size = 1
+--pp-max-micro-batch-size
+--pp-async-batch-depth = 0
+--dp-size --data-parallel-size = 1
+--attn-dp-size --attention-data-parallel-size = 1
+--load-balance-method = auto
+--attn-cp-size --attention-context-parallel-size = 1
+--moe-dp-size --moe-data-parallel-size = 1
+--dwdp-size = 1
+--dcp-comm-backend
+--dcp-replicate-q-proj --no-dcp-replicate-q-proj | none
+--enable-prefill-cp | none = False
+--cp-strategy
+--enable-dsa-cache-layer-split | none = False
+--enable-cp-decode-attn-tp | none = False
+--enable-kv-cache-sharding | none = False
+--enable-dp-attention-local-control-broadcast | none = False
+--enable-dp-lm-head | none = False
+--enable-tp-lm-head-all-to-all --no-enable-tp-lm-head-all-to-all | none
+--enable-attn-tp-input-scattered | none = False
+--enable-shared-experts-attn-tp | none = False
+--shared-experts-tp-size
+--enable-dense-mlp-attn-tp | none = False
+--enable-layernorm-sp | none = False
+--enable-megamoe-for-layernorm-sp | none = False
+--disable-attn-tp-gather | none = False
+--enable-p2p-check | none = False
+--ep-size --expert-parallel-size --ep = 1
+--moe-dense-tp-size
+--elastic-ep-join-rank-offset = 0
+--elastic-ep-initial-size
+--max-ep-size
+# schedule
+--mem-fraction-static
+--max-running-requests
+--max-queued-requests
+--max-total-tokens
+--chunked-prefill-size
+--prefill-decode-interval
+--prefill-decode-interval-min-bs = 0
+--enable-dynamic-chunking | none = False
+--max-prefill-tokens = 16384
+--prefill-max-requests
+--schedule-policy = fcfs
+--enable-priority-scheduling | none = False
+--disable-priority-preemption | none = False
+--default-priority-value
+--abort-on-priority-when-disabled | none = False
+--schedule-low-priority-values-first | none = False
+--priority-scheduling-preemption-threshold = 10
+--retraction-policy = length
+--schedule-conservativeness = 1.0
+--page-size
+--c128-page-size = 16
+--swa-full-tokens-ratio
+--swa-prefix-tails
+--disable-hybrid-swa-memory | none = False
+--prefill-only-disable-kv-cache | none = False
+--disable-chunked-prefix-cache | none = False
+--disable-overlap-schedule | none = False
+--num-continuous-decode-steps = 1
+--scheduler-recv-interval = 1
+--enable-mixed-chunk | none = False
+--max-mamba-cache-size
+--mamba-full-memory-ratio
+--enable-prefill-delayer | none = False
+--prefill-delayer-max-delay-passes = 30
+--prefill-delayer-token-usage-low-watermark
+--prefill-delayer-forward-passes-buckets | many
+--prefill-delayer-wait-seconds-buckets | many
+--prefill-delayer-queue-min-ratio
+--prefill-delayer-max-delay-ms
+--min-free-slots-delay
+# serving
+--enable-response-store | none = False
+--tokenizer-path
+--tokenizer-mode = auto
+--tokenizer-backend = huggingface
+--tokenizer-worker-num = 1
+--detokenizer-worker-num = 1
+--skip-tokenizer-init | none = False
+--host = 127.0.0.1
+--port = 30000
+--fastapi-root-path
+--enable-http-worker-reuseport | none = False
+--smg-grpc-mode | none = False
+--grpc-mode | none = False
+--grpc-port
+--grpc-response-timeout-secs = 300
+--sidecar
+--sidecar-args
+--skip-server-warmup | none = False
+--warmups
+--enable-http2 | none = False
+--http2-max-concurrent-streams = 200
+--http2-initial-connection-window-size
+--ssl-keyfile
+--ssl-certfile
+--ssl-ca-certs
+--ssl-keyfile-password
+--enable-ssl-refresh | none = False
+--api-key
+--admin-api-key
+--served-model-name
+--weight-version = default
+--chat-template
+--trust-request-chat-template | none = False
+--hf-chat-template-name
+--completion-template
+--file-storage-path
+--enable-cache-report | none = False
+--return-input-ids | none = False
+--return-output-ids | none = False
+--default-chat-template-kwargs
+--strip-thinking-cache | none = False
+--enable-strict-thinking | none = False
+--tool-server
+--sampling-defaults = model
+--asr-max-buffer-seconds = 60
+--asr-max-concurrent-sessions = 32
+--preferred-sampling-params
+--allow-auto-truncate | none = False
+--stream-interval = 1
+--batch-notify-size = 16
+--stream-response-default-include-usage | none = False
+--incremental-streaming-output | none = False
+--enable-streaming-session | none = False
+--constrained-json-whitespace-pattern
+--constrained-json-disable-any-whitespace | none = False
+--constrained-json-max-whitespace-cnt
+--enable-dynamic-batch-tokenizer | none = False
+--dynamic-batch-tokenizer-batch-size = 32
+--dynamic-batch-tokenizer-batch-timeout = 0.002
+--enable-tokenizer-batch-encode | none = False
+--disable-tokenizer-batch-decode | none = False
+# spec
+--speculative-algorithm
+--uno-lora-path
+--speculative-draft-model-path --speculative-draft-model
+--speculative-draft-model-revision
+--speculative-draft-load-format
+--speculative-num-steps
+--speculative-eagle-topk
+--speculative-num-draft-tokens
+--speculative-dflash-block-size
+--speculative-domino-candidate-pool-size = 2048
+--speculative-dspark-block-size
+--speculative-dspark-sps-table-path
+--speculative-dspark-confidence-sts-path
+--speculative-dspark-align-verify-tokens-to-graph-tier | none = False
+--speculative-accept-threshold-single = 1.0
+--speculative-accept-threshold-acc = 1.0
+--speculative-use-rejection-sampling | none = False
+--speculative-use-block-verification | none = False
+--speculative-token-map
+--speculative-attention-mode = prefill
+--speculative-draft-attention-backend
+--speculative-dsa-topk-backend = sgl-kernel
+--speculative-draft-kv-cache-dtype
+--speculative-draft-window-size
+--speculative-draft-sink-size
+--speculative-moe-runner-backend
+--speculative-moe-a2a-backend
+--speculative-enable-w4a4-mxfp4-megamoe --no-speculative-enable-w4a4-mxfp4-megamoe | none
+--speculative-draft-model-quantization
+--enable-multi-layer-eagle | none = False
+--speculative-adaptive | none = False
+--speculative-adaptive-config
+--spec-trace-dir
+--speculative-ngram-min-bfs-breadth = 1
+--speculative-ngram-max-bfs-breadth = 10
+--speculative-ngram-match-type = BFS
+--speculative-ngram-max-trie-depth = 18
+--speculative-ngram-capacity
+--speculative-ngram-external-corpus-path
+--speculative-ngram-external-sam-budget = 0
+--speculative-ngram-external-corpus-max-tokens = 10000000
+# server_args
+--sampling-backend
+--reasoning-parser
+--tool-call-parser
+--kv-canary-real-data
+--config
+--disable-cuda-graph | none
+--enable-dp-attention | none
+--monokernel-backend
+--enable-flashinfer-allreduce-fusion | none
+"""
+
+# Flags that versions between the two had, and 0.5.23 has not.
+FORMER = """
+--collect-tokens-histogram --cuda-graph-bs --cuda-graph-max-bs --cuda-graph-tc-compiler --custom-sigquit-handler --debug-tensor-dump-inject
+--decoupled-spec-ipc-config --detokenizer-ipc-name --disable-piecewise-cuda-graph --disaggregation-decode-dp
+--disaggregation-decode-enable-fake-auto --disaggregation-decode-tp --disaggregation-prefill-pp --ds-channel-config-path
+--ds-heavy-channel-num --ds-heavy-channel-type --ds-heavy-token-num --ds-sparse-decode-threshold --dsa-prefill-cp-mode --elastic-ep-rejoin
+--enable-breakable-cuda-graph --enable-deepep-waterfill --enable-double-sparsity --enable-dsa-prefill-context-parallel
+--enable-expert-distribution-metrics --enable-gdn-replayssm-spec --enable-nan-detection --enable-nsa-prefill-context-parallel
+--enable-piecewise-cuda-graph --enable-prefill-context-parallel --enforce-piecewise-cuda-graph --ep-join-mode --ep-join-rank-offset
+--fp4-gemm-runner-backend --fp8-gemm-runner-backend --hybrid-kvcache-ratio --instance-id --keep-mm-feature-on-device
+--load-collector-ipc-name --locked --mamba-scheduler-strategy --metrics-ipc-name --mm-max-concurrent-calls --mm-per-request-timeout
+--multi-item-scoring-delimiter --normalized-mapping --nsa-decode-backend --nsa-prefill-backend --nsa-prefill-cp-mode
+--optimistic-prefill-retries --piecewise-cuda-graph-compiler --piecewise-cuda-graph-max-tokens --piecewise-cuda-graph-tokens
+--prefill-cp-mode --prefill-round-robin-balance --rpc-ipc-name --scheduler-input-ipc-name --speculative-dflash-draft-window-size
+--speculative-ngram-branch-length --speculative-ngram-max-match-window-size --speculative-ngram-min-match-window-size
+--speculative-skip-dp-mlp-sync --stat-loggers --stream-output --tokenizer-ipc-name --tokenizer-worker-ipc-name --torchao-config
+--uses-mamba-radix-cache
+"""
