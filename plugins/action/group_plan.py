@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.base.values import integer
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.spec.spec import ENGINE_ROLES
@@ -156,12 +157,12 @@ class ActionModule(PdAction):
                 continue
             if role not in ENGINE_ROLES:
                 raise PdError(f"counts.{role}: only prefill and decode can be scaled; a group has one router.")
-            text = str(value).strip()
-            if not text.isdigit() or int(text) < 1:
+            count = integer(value)
+            if count is None or count < 1:
                 raise PdError(
                     f"pd_{role}: {value!r} is not a count. Give a whole number of at least 1; inferops.pd.remove takes a group down."
                 )
-            counts[role] = int(text)
+            counts[role] = count
         if self.args["action"] == "scale" and not counts:
             raise PdError("scale needs a count: give -e pd_prefill=N, -e pd_decode=N, or both.")
         return counts

@@ -165,6 +165,8 @@ ansible_facts:
             - The members on this host, of every group, with their C(label), C(state) (running, restarting, exited or missing), whether
               they are C(ready), C(why) not, and for a router the peers that are C(registered) with it.
             - Of one that has ended also the last line of its log, C(log_line).
+            - Of one that serves and has logged that its answers may be wrong, C(doubt) with the C(line), its C(meaning), the C(advice) and
+              the C(count) of such lines.
             - C(formation) and C(listener_member) are the formation and the id that the process carries in its environment which listens on
               the member's HTTP port. They are null when an earlier version started it, and when that cannot be read.
           returned: always

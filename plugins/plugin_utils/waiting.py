@@ -108,17 +108,18 @@ class Waiter:
         return str(self.found.get(member["id"], {}).get("state", "loading"))
 
     def _take(self, members: t.Mapping[str, dict[str, t.Any]], elapsed: float) -> None:
-        for name, seen in members.items():
+        for name, told in members.items():
+            seen = _whole(told)
             self.found[name] = {**seen, "waited": round(elapsed, 1)}
             if seen["state"] == "failed":
                 self.notes.write(name, seen["why"])
             text = seen["why"] if seen["state"] == "failed" else (seen.get("log_line") or seen["why"])
             text = "" if seen["state"] == "ready" else text if seen["state"] == "failed" else text[:TEXT]
-            told = self._told.get(name)
+            before = self._told.get(name)
             if (
-                told is None
-                or told[:2] != (seen["state"], text)
-                or (seen["state"] == "loading" and elapsed - told[2] >= SAY_EVERY)
+                before is None
+                or before[:2] != (seen["state"], text)
+                or (seen["state"] == "loading" and elapsed - before[2] >= SAY_EVERY)
             ):
                 self._told[name] = (seen["state"], text, elapsed)
                 self.say(progress(name, seen["state"], elapsed, self.limit, text))
@@ -152,6 +153,12 @@ class Waiter:
             "limit": self.limit,
             "msg": _message(ready, not_ready, self.found, elapsed),
         }
+
+
+def _whole(seen: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What is told of a member. Where no line of its log says why it failed, the last one is told: a person may know what it means."""
+    line = seen.get("log_line") if seen["state"] == "failed" and not seen.get("symptom") else None
+    return {**seen, "why": f"{seen['why']}; its log ends with: {line}"} if line else seen
 
 
 def _last(why: str, line: str = "") -> str:

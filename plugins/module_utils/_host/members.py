@@ -23,11 +23,13 @@ from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
 from .._probes import ports
+from .._probes.logs import TAIL_LINES
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Driver, Foresees, Live, Prepares, Wanted
 from .._runtimes.store import Store
 from . import lock
 from .drain import drain
+from .wait import ENGINE_ROLES, doubts
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # What one record says differently from another without saying another thing.
@@ -82,6 +84,7 @@ class Work:
         self.drained: dict[str, str] = {}
         self.warnings: list[str] = []
         self.logs: dict[str, str] = {}
+        self.doubts: dict[str, t.Any] = {}
         self.images: dict[str, t.Any] = {}
         self.lock: dict[str, t.Any] | None = None
         self.record_changed = False
@@ -123,6 +126,7 @@ class Work:
             "failed_members": self.failed,
             "drained": self.drained,
             "logs": self.logs,
+            "doubts": self.doubts,
             "images": self.images,
             "warnings": self.warnings,
             "lock": self.lock,
@@ -199,6 +203,7 @@ class Work:
                 lock.check(self.store, self.group, self.order.holder)
 
     def _endpoint(self) -> None:
+        self.doubts = {} if self.order.check else self._doubted()
         if self.part.part:
             with self._locked():
                 now = self._record() or {}
@@ -216,6 +221,16 @@ class Work:
                     self.store.write_holds(self.group, [])
             lock.release(self.store, self.group, self.order.holder)
             self._sweep()
+
+    def _doubted(self) -> dict[str, t.Any]:
+        """What members have logged that makes their answers doubtful: the proof has just sent them requests."""
+        found = {}
+        for name, live in self._mine().items():
+            driver = self.drivers.get(str(live["label"].get("runtime")), self.driver)
+            with contextlib.suppress(PdError):
+                if live["state"] == "running" and live["label"]["role"] in ENGINE_ROLES:
+                    found[name] = doubts(live, driver.logs(self.group, name, TAIL_LINES))
+        return {name: doubt for name, doubt in found.items() if doubt}
 
     def _after(self, now: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """The record as it is once all is done."""

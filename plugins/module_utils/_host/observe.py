@@ -26,7 +26,7 @@ from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
-from .wait import doomed, ended
+from .wait import ENGINE_ROLES, doomed, doubts, ended
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -225,6 +225,9 @@ def _members(
             member["draining"] = True
     for member in told:
         _mark_stuck(member, drivers)
+        doubt = _doubt(member, drivers)
+        if doubt:
+            member["doubt"] = doubt
     return told
 
 
@@ -242,6 +245,18 @@ def _member(live: Live, unready: str, registered: tuple[list[dict[str, t.Any]] |
     if live["label"]["role"] == "router":
         told["registered"], told["registered_why"] = registered
     return told
+
+
+def _doubt(member: t.Mapping[str, t.Any], drivers: t.Mapping[str, Driver]) -> dict[str, t.Any] | None:
+    """What the log of one that serves says of its answers. A log that cannot be read says nothing."""
+    label = member["label"]
+    driver = drivers.get(label.get("runtime") or "")
+    if driver is None or not member["ready"] or label["role"] not in ENGINE_ROLES:
+        return None
+    try:
+        return doubts(member, driver.logs(label["group"], label["member"], TAIL_LINES))
+    except PdError:
+        return None
 
 
 def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
@@ -294,7 +309,7 @@ def _closed(live: Live, listening: t.Collection[int]) -> str:
 def _registered(live: Live) -> tuple[list[dict[str, t.Any]] | None, str]:
     """The peers that a router knows, read over its API; None when that cannot be read, and why."""
     label = live["label"]
-    if label["role"] != "router" or live["state"] != "running" or not label.get("dialect"):
+    if label["role"] != "router" or live["state"] != "running" or not (label.get("dialect") and label.get("url")):
         return None, ""
     from .. import _routers
 

@@ -30,8 +30,9 @@ def of_templates(before: Plain, after: Plain) -> list[str]:
     ):
         if before.get(key) != after.get(key):
             lines.append(f"{called}: {_text(before.get(key))} -> {_text(after.get(key))}")
-    for role in sorted({*before.get("roles", {}), *after.get("roles", {})}):
-        old, new = before.get("roles", {}).get(role, {}), after.get("roles", {}).get(role, {})
+    olds, news = before.get("roles") or {}, after.get("roles") or {}
+    for role in sorted({*olds, *news}):
+        old, new = olds.get(role) or {}, news.get(role) or {}
         if old == new:
             continue
         args = _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
@@ -47,6 +48,8 @@ def of_templates(before: Plain, after: Plain) -> list[str]:
 
 def _flags(argv: t.Sequence[str]) -> dict[str, str]:
     """Flags by name with their values; the words before the first flag are the command."""
+    # A record's words may be numbers.
+    argv = [str(word) for word in argv]
     found = options(argv)
     first = found[0].start if found else len(argv)
     flags: dict[str, str] = {"command": shlex.join(argv[:first])}

@@ -327,7 +327,7 @@ def _message(plan: Plan, results: Results, verdict: Verdict, readiness: str, sto
         return "\n".join([head, *_problems(verdict)])
     lines = [_head(plan, verdict), *_failed(verdict), *_problems(verdict)]
     if final:
-        lines += [*_proven(results), *_logs_of(plan, results)]
+        lines += [*_proven(results), *_logs_of(plan, results), *_doubted(results)]
     if final and plan.router.step == "operator":
         lines.append(f"Now make the router's peers, which are yours to set: {peer_list(plan.router.peers)}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
@@ -418,6 +418,16 @@ def _problems(verdict: Verdict) -> list[str]:
 def _proven(results: Results) -> list[str]:
     """The proof's table, wherever it was measured."""
     return [line for said in results.values() for r in said for line in r.get("table") or ()]
+
+
+def _doubted(results: Results) -> list[str]:
+    """Members whose logs say that answers may be wrong, and what to do: the cause of a proof that fails, or all that shows it."""
+    lines = []
+    for host, said in sorted(results.items()):
+        for name, doubt in (found for result in said for found in sorted((result.get("doubts") or {}).items())):
+            lines.append(f"! {name} on {host}: {_one_line(doubt['meaning'])}. {_one_line(doubt['advice'])}")
+            lines.append(f"    {_one_line(doubt['line'])}")
+    return lines
 
 
 def _logs_of(plan: Plan, results: Results) -> list[str]:
