@@ -15,6 +15,7 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.report import status
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import GROUP, KINDS
 from ..plugin_utils._action import PdAction, refuse
@@ -51,6 +52,7 @@ class ActionModule(PdAction):
         check_batch(self._task, self.task_vars)
         self._refuse_broken()
         asked = self._asked()
+        judged: Judged | None = None
         if asked.action == "remove":
             entry, findings = self._removed(), Findings()
             made = self._works.removal(entry, asked, findings)
@@ -68,7 +70,10 @@ class ActionModule(PdAction):
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
         self._refuse(findings)
         self._show(made, result)
+        if not made.changed and not made.steps and asked.action != "remove":
+            self._show_state(self._works, judged)
         self._refuse_pending(result)
+        result["planned"] = self._carried(plan)
         result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
         return result
 
@@ -148,6 +153,14 @@ class ActionModule(PdAction):
                 host,
             )
 
+    def _carried(self, plan: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+        """What the next plan of this run is to see as taken. A real run finds what was started; a check run would give the same ports and
+        GPUs to each, and a group would look for its cache service where none is yet."""
+        if not self._task.check_mode:
+            return []
+        earlier = to_plain(self.args["planned"]) or []
+        return earlier if self.args["action"] == "remove" else [*earlier, plan]
+
     def _counts(self) -> dict[str, int]:
         """The counts that scale asks for; `-e` gives them as text."""
         counts = {}
@@ -179,3 +192,9 @@ class ActionModule(PdAction):
         notes = [f for f in result["findings"] if f["severity"] != "error"]
         if notes and self._display.verbosity:
             self._display.display(as_text(notes))
+
+    def _show_state(self, works: Workloads, judged: Judged | None) -> None:
+        """Where nothing is to be done, how it is: otherwise a person would have to ask once more."""
+        seen, subject = self.seen(), works.subject(self.args["name"], judged)
+        state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
+        self._display.display("\n".join(status.head(state)))

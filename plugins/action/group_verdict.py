@@ -24,6 +24,7 @@ class ActionModule(PdAction):
         "plan": {"type": "dict", "required": True},
         "phase": {"type": "str", "choices": list(PHASES), "required": True},
         "register": {"type": "list", "elements": "str"},
+        "of_router": {"type": "list", "elements": "str", "default": []},
         "results": {"type": "dict"},
         "readiness": {"type": "str", "choices": ["any_per_role", "all"]},
         "stops": {"type": "bool", "default": False},
@@ -48,17 +49,18 @@ class ActionModule(PdAction):
             }
         phase = self.args["phase"]
         plan = Plan.from_plain(to_plain(self.args["plan"]))
-        verdict = reach(plan, self._results(), phase, self.args["readiness"], self.args["stops"])
+        verdict = reach(plan, self._results(plan), phase, self.args["readiness"], self.args["stops"])
         failed = bool(self.args["fail"] and not verdict.good)
         if phase == "final":
             if not (failed and PRINTS_MESSAGES):
                 self._display.display(verdict.msg)
-        elif not verdict.complete and not failed:
+        # Where a host has not given its lock, the run ends with a task that tells it.
+        elif not verdict.complete and not failed and phase != "lock":
             self._display.display(verdict.msg.partition("\n")[0])
         return {**(_apart_from_msg(verdict.to_plain()) if failed else verdict.to_plain()), "failed": failed}
 
-    def _results(self) -> dict[str, list[dict[str, t.Any]]]:
-        """What each host said, in the order of `register`."""
+    def _results(self, plan: Plan) -> dict[str, list[dict[str, t.Any]]]:
+        """What each host of the plan said, in the order of `register`."""
         given = self.args["results"]
         if given is not None:
             plain = to_plain(given)
@@ -66,8 +68,10 @@ class ActionModule(PdAction):
         if not self.args["register"]:
             raise PdError("group_verdict needs results, or the names that they were registered under (register).")
         found: dict[str, list[dict[str, t.Any]]] = {}
+        routers = plan.router.through
         for name in self.args["register"]:
-            for host, result in self.results_of(name).items():
+            hosts = routers if name in self.args["of_router"] else plan.through
+            for host, result in self.results_of(name, hosts).items():
                 found.setdefault(host, []).append(result)
         return found
 

@@ -48,10 +48,12 @@ class ActionModule(PdAction):
         raw, phase = to_plain(self.args["plan"]), self.args["phase"]
         host = self.task_vars["inventory_hostname"]
         plan = Plan.from_plain(raw, host)
+        # All that carry it out: of the plan itself only this host's share is read.
+        self._hosts = locked_in_order(raw)
         part = share_of(plan, host, self._created() if self.args["undo"] else None)
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
-        refusal = self._in_order(plan, locked_in_order(raw), host, part, phase)
+        refusal = self._in_order(plan, host, part, phase)
         if refusal:
             return refusal
         held = ""
@@ -84,7 +86,7 @@ class ActionModule(PdAction):
 
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""
-        found = self.results_of(self.args["started"]).values() if self.args["started"] else ()
+        found = self.results_of(self.args["started"], self._hosts).values() if self.args["started"] else ()
         return {name for result in found for name in result.get("created") or ()}
 
     def _router_is_clean(self, plan: Plan) -> bool:
@@ -94,8 +96,8 @@ class ActionModule(PdAction):
         router = plan.router
         if router.member is None:
             return plan.action == "remove"
-        results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
-        said = self.results_of(self.args["started"]).values() if self.args["started"] else ()
+        results = [r for name in self.args["routed"] for r in self.results_of(name, plan.router.through).values()]
+        said = self.results_of(self.args["started"], self._hosts).values() if self.args["started"] else ()
         if any(result.get("failed") or result.get("ok") is False for result in results) or router.policy == "manual":
             return False
         if any(result.get("refused") or result.get("unreachable") for result in said):
@@ -106,9 +108,10 @@ class ActionModule(PdAction):
         read = any((result.get("peers") or {}).get("confirmed") for result in results)
         return fresh or (router.policy == "dynamic" and read)
 
-    def _in_order(self, plan: Plan, order: list[str], host: str, part: Share, phase: str) -> dict[str, t.Any] | None:
+    def _in_order(self, plan: Plan, host: str, part: Share, phase: str) -> dict[str, t.Any] | None:
         """Take the group's lock on its first host before any other one is touched. Two runs that take the locks of all hosts at once could
         each get half. Returns the refusal of this host, None when it may go on."""
+        order = self._hosts
         if self._task.check_mode or len(order) == 1 or phase != "lock":
             return None
         notes = FirstLock(f"{plan.group}-{plan.run}-{self._task._uuid}")
@@ -167,7 +170,8 @@ class ActionModule(PdAction):
     def _starts(self) -> dict[str, Start]:
         """What the wait saw of each member's start."""
         found: dict[str, Start] = {}
-        for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
+        waited = self.results_of(self.args["waited"], self._hosts) if self.args["waited"] else {}
+        for result in waited.values():
             for name, seen in (result.get("members") or {}).items():
                 found[name] = peer_snapshot.started(seen)
         return found

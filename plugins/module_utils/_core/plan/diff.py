@@ -15,6 +15,9 @@ from ..spec.workload import GROUP, KINDS
 from ..work.member import Part
 from .value import Plan
 
+# Begins a line that tells a change of the configuration.
+_CHANGE = "  ~ "
+
 
 def of_templates(before: Plain, after: Plain) -> list[str]:
     """The lines that differ between two masked group templates, one fact a line: `decode args: --max-num-seqs=4 -> 8`."""
@@ -83,10 +86,10 @@ def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
     head = f"{kind.noun} {plan.group}: {plan.action}, {recipe}" + (f", revision {revision}" if revision else "")
     lines = [f"{head}, generation {plan.generation}"]
     changes = masked if plan.pending or plan.action == "restart" else {}
-    told = [f"  ~ {line}" for line in of_templates(before.get("templates") or {}, masked)] if changes else []
+    told = [_CHANGE + line for line in of_templates(before.get("templates") or {}, masked)] if changes else []
     if plan.pending:
         lines.append(f"pending, applied by {kind.restart(plan.group)}:")
-        lines += [*told, *(f"  ~ {line}" for line in plan.moved)]
+        lines += [*told, *(_CHANGE + line for line in plan.moved)]
     elif plan.action == "restart":
         lines += told
     lines += of_steps(plan)
@@ -95,6 +98,11 @@ def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
     if plan.endpoint.url:
         lines.append(f"endpoint: {plan.endpoint.url} serves {plan.endpoint.served_model_name}")
     return [{"prepared": "\n".join(lines) + "\n"}]
+
+
+def changes(plan: Plan) -> list[str]:
+    """What a plan with a diff makes different of the configuration, without the members and their command lines."""
+    return [line for one in plan.diff for line in one["prepared"].splitlines() if line.startswith(_CHANGE)]
 
 
 def _of_router(plan: Plan) -> list[str]:

@@ -189,10 +189,15 @@ def _router(situation: Situation) -> dict[str, t.Any]:
 # -- what a person is told ---------------------------------------------------------------------------------------------------------
 
 
+def head(status: t.Mapping[str, t.Any]) -> list[str]:
+    """The state in the lines that a table begins with: what it is, how many serve, and where."""
+    return [_of_a_service(status)] if "instances" in status else _of_a_group(status)
+
+
 def table(status: t.Mapping[str, t.Any]) -> list[str]:
     """The state as lines for a terminal: the workload, its marks, then a row a member."""
     kind = CACHE if "instances" in status else GROUP
-    lines = _of_a_group(status) if kind.router else [_of_a_service(status)]
+    lines = head(status)
     if status["state"] == "external":
         return lines
     for mark in status["marks"]:
