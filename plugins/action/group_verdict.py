@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.release import __version__
-
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
-
-# Before, a failed task's message of many lines stood in its result alone, in one line.
-PRINTS_MESSAGES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
 
 
 class ActionModule(PdAction):
@@ -50,14 +45,17 @@ class ActionModule(PdAction):
         phase = self.args["phase"]
         plan = Plan.from_plain(to_plain(self.args["plan"]))
         verdict = reach(plan, self._results(plan), phase, self.args["readiness"], self.args["stops"])
-        failed = bool(self.args["fail"] and not verdict.good)
+        head, _line, rest = verdict.msg.partition("\n")
+        if self.args["fail"] and not verdict.good:
+            # A failed task's result is printed as well: what a person has read stands there no second time.
+            self._display.display(rest)
+            return {**_in_short(verdict.to_plain()), "msg": head, "failed": True}
         if phase == "final":
-            if not (failed and PRINTS_MESSAGES):
-                self._display.display(verdict.msg)
+            self._display.display(verdict.msg)
         # Where a host has not given its lock, the run ends with a task that tells it.
-        elif not verdict.complete and not failed and phase != "lock":
-            self._display.display(verdict.msg.partition("\n")[0])
-        return {**(_apart_from_msg(verdict.to_plain()) if failed else verdict.to_plain()), "failed": failed}
+        elif not verdict.complete and phase != "lock":
+            self._display.display(head)
+        return {**verdict.to_plain(), "failed": False}
 
     def _results(self, plan: Plan) -> dict[str, list[dict[str, t.Any]]]:
         """What each host of the plan said, in the order of `register`."""
@@ -76,9 +74,9 @@ class ActionModule(PdAction):
         return found
 
 
-def _apart_from_msg(verdict: dict[str, t.Any]) -> dict[str, t.Any]:
-    """What the message does not say already. Ansible prints a failed task's result below it, and a person would read all of it twice."""
-    keys = ("host", "outcome", "symptom", "log")
+def _in_short(verdict: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What a machine asks of a verdict that a person has been told."""
+    keys = ("host", "outcome", "symptom")
     failed = {name: {k: seen[k] for k in keys if seen.get(k)} for name, seen in verdict["failed_members"].items()}
     kept = {"failed_members": failed, "unreachable_hosts": verdict["unreachable_hosts"]}
-    return {"good": verdict["good"], "msg": verdict["msg"], **{k: v for k, v in kept.items() if v}}
+    return {"good": verdict["good"], **{k: v for k, v in kept.items() if v}}

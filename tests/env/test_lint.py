@@ -40,7 +40,9 @@ CHECKS = {
 }
 COPIED = ("ansible-test", "ansible-lint", "antsibull-docs", "antsibull-changelog")
 # Of what ansible-test prints, the lines that say nothing: what it installs.
-NOISE = re.compile(r"^(Collecting|Using cached|Downloading|Requirement already|Installing|Successfully|Looking in|Processing|Saved|  )")
+NOISE = re.compile(
+    r"^(Collecting|Using cached|Downloading|Requirement already|Installing|Successfully|Looking in|Processing|Saved|  )"
+)
 
 
 def copy_collection(copy: Path) -> None:

@@ -88,7 +88,7 @@ def of(
             "its router has stale peers, and is replaced by the restart that applies what is pending",
         )
     if state == kind.states.nothing and not noted and silent:
-        message = f"nothing is known of it, and {', '.join(sorted(silent))} did not answer"
+        message = f"nothing is known of it, and {reach.of_hosts(dict.fromkeys(silent, ()))}"
     told = marks.of(
         kind, subject.group, subject.group_template, situation, hosts, roles, state, subject.findings, reach
     )
