@@ -247,7 +247,7 @@ def _phase(task: dict[str, t.Any], module: str) -> t.Any:
     ("phase", "files"),
     [
         ("lock", ["group/lock.yml"]),
-        ("unlock", ["group/lock.yml"]),
+        ("unlock", ["group/unlock.yml"]),
         ("prepare", ["engine/prepare.yml"]),
         ("start", ["engine/start.yml"]),
         ("stop", ["engine/stop.yml", "engine/undo.yml"]),

@@ -18,7 +18,7 @@ import xmlrpc.client
 
 from .._core.base.errors import PdError
 from .._probes import logs, processes
-from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
+from . import boot, gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder
@@ -124,6 +124,9 @@ class Supervisor:
         if main:
             live["state"], live["pid"], live["since"] = "running", main.pid, main.since
             live["why"] = "it runs without supervision: supervisord did not start it, or has ended since"
+            return live
+        if starts and boot.since(starts[-1].since, starts[-1].boot):
+            live["why"] = boot.told()
             return live
         if program:
             self._explain(live, program, len(starts))

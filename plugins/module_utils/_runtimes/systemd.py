@@ -16,7 +16,7 @@ from .._core.base.errors import PdError
 from .._core.work.member import Member
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
-from . import gone, guard, systemd_unit, unlabelled
+from . import boot, gone, guard, systemd_unit, unlabelled
 from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder
@@ -183,6 +183,9 @@ class Systemd:
         if main:
             live["state"], live["pid"], live["since"] = "running", main.pid, main.since
             live["why"] = "it runs without supervision: systemd did not start it"
+            return live
+        if starts and boot.since(starts[-1].since, starts[-1].boot):
+            live["why"] = boot.told()
             return live
         live["exit"], live["why"] = ended(unit, [start.since for start in starts], int(label.get("restart") or 0))
         with contextlib.suppress(PdError):
