@@ -46,7 +46,9 @@ def reboot(case: Case) -> None:
     for pid in case.pids([state]).values():
         end(pid)
     for starts in state.glob("groups/*/members/*/starts"):
-        starts.write_text(re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "0" * 8 + "-1-1-1-1", starts.read_text()))
+        starts.write_text(
+            re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "0" * 8 + "-1-1-1-1", starts.read_text())
+        )
 
 
 def leave_out(case: Case) -> None:
@@ -250,7 +252,9 @@ ROWS = [
         STATUS,
         topology="two",
         fails=False,
-        told=(r"the host booted at \d{4}-\d\d-\d\d .{0,20}, and no member starts by itself then; deploy starts it again",),
+        told=(
+            r"the host booted at \d{4}-\d\d-\d\d .{0,20}, and no member starts by itself then; deploy starts it again",
+        ),
         runs=only("prefill", "router"),
         heal=(DEPLOY,),
         needs=("nic",),

@@ -89,6 +89,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
             "interfaces": [i.plain() for i in found],
             "gpus": devices,
+            "gpu_tools": gpus.tools() if request.gpus is None else None,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
             "ports": {
                 "range": f"{low}-{high}",

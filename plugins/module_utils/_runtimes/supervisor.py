@@ -135,7 +135,7 @@ class Supervisor:
                 "no supervisord runs, so nothing runs it" if programs is None else "supervisord does not know it"
             )
         if marked:
-            live["why"] += f"; {len(marked)} processes that it started are left"
+            live["why"] += f"; {gone.left_of(len(marked))}"
         return live
 
     def _explain(self, live: Live, program: dict[str, t.Any], starts: int) -> None:

@@ -196,7 +196,7 @@ class Systemd:
                 return live
             live["log_line"] = last[0][:200] if last else ""
         if marked:
-            live["why"] += f"; {len(marked)} processes that it started are left"
+            live["why"] += f"; {gone.left_of(len(marked))}"
         return live
 
     def _log(self, group: str, member: str) -> str:

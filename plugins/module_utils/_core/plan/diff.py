@@ -125,11 +125,11 @@ def of_steps(plan: Plan) -> list[str]:
         lines.append(f"{mark} [{step.phase}] {what}: {step.why}")
         member = members.get(step.member or "")
         if member and step.do in ("create", "replace"):
-            lines += [line for part in member.parts for line in _part(part)]
+            lines += [line for part in member.parts for line in _part(part, member.identity)]
     return lines
 
 
-def _part(part: Part) -> list[str]:
+def _part(part: Part, identity: Plain) -> list[str]:
     bands = ", ".join(
         f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "") for n, b in part.ports.items()
     )
@@ -138,6 +138,7 @@ def _part(part: Part) -> list[str]:
         + (f", {bands}" if bands else "")
         + (f", GPUs {','.join(part.gpus)}" if part.gpus else "")
     ]
+    lines += [f"    {line}" for line in _of_container(part, identity)]
     cache = part.labels.get("cache")
     if cache:
         lines.append("    " + _cache(cache))
@@ -148,6 +149,25 @@ def _part(part: Part) -> list[str]:
             lines += [f"    file {file['path']}: {line}" for line in str(file["content"]).splitlines()]
     lines.append("    " + shlex.join(part.argv))
     return lines
+
+
+def _of_container(part: Part, identity: Plain) -> list[str]:
+    """What a container is made of beside its command: its image, and by which digest the host knows that; what it is given of the host."""
+    if not part.image:
+        return []
+    found = str(identity.get("engine") or identity.get("image_id") or "")
+    known = f" ({found})" if found and found not in part.image else "" if found else " (not on the host yet)"
+    lines = [f"image {part.image}{known}"]
+    lines += [f"mount {_given(mount)}" for mount in part.mounts]
+    lines += [f"device {_given(device)}" for device in part.devices]
+    return lines + ([f"limits {_text(part.limits)}"] if part.limits else [])
+
+
+def _given(value: object) -> str:
+    """A mount or a device, as a text or a dictionary says it."""
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join(f"{key} {_text(one)}" for key, one in value.items())
 
 
 def _cache(cache: Plain) -> str:

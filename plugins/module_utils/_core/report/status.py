@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.finding import Finding
+from ..base.words import counted
 from ..facts.observed import Host
 from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
@@ -228,7 +229,7 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
     ]
     if router["policy"]:
         confirmed = ", confirmed" if router["confirmed"] else ", NOT the members that run"
-        lines.append(f"  router   {router['policy']} membership, {len(router['peers'])} peers{confirmed}")
+        lines.append(f"  router   {router['policy']} membership, {counted(len(router['peers']), 'peer')}{confirmed}")
     return lines
 
 

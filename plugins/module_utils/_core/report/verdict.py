@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.words import by_number, counted
 from ..facts import images
 from ..plan.router_step import peer_list
 from ..plan.value import Plan
@@ -181,7 +182,9 @@ def locked(plan: Plan, results: Results) -> Verdict:
             verdict.problems[host] = said
     verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
     if verdict.good:
-        verdict.msg = f"{_subject(plan)}: {len(plan.hosts)} hosts are locked."
+        verdict.msg = (
+            f"{_subject(plan)}: {counted(len(plan.hosts), 'host')} {by_number(plan.hosts, 'is', 'are')} locked."
+        )
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
     lines = [f"{_subject(plan)}: nothing was changed on any host.", *_problems(verdict), *silent]
@@ -294,7 +297,8 @@ def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     if verdict.good:
         count = sum(len(part.absent) for part in parts(plan).values())
-        seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
+        gone = f"{counted(count, 'member')} {by_number(count, 'is', 'are')} seen to have stopped"
+        seen = "its router is out of service" if phase == "router_stop" else gone
         verdict.msg = f"{_subject(plan)}: {seen}."
         return verdict
     if phase == "router_stop":
