@@ -80,7 +80,8 @@ def found(*hosts: str, message: str = "{0}: the KV interface is not known.", hin
         (["h1", "h2"], "{0}: x.", "ansible -m ping {0}", "- WARNING kv-interface [h1, h2]: x.\n    ansible -m ping h1,h2"),
         (["h1", "h2"], "{0}: x.", "-e pd_lost_hosts={0}", "- WARNING kv-interface [h1, h2]: x.\n    -e pd_lost_hosts=h1,h2"),
         # What names its host in the middle of a sentence may mean another thing of each.
-        (["h1", "h2"], "the disk of {0} is full.", "", "- WARNING kv-interface [h1]: the disk of h1 is full.\n- WARNING kv-interface [h2]: the disk of h2 is full."),
+        (["h1", "h2"], "the disk of {0} is full.", "",
+         "- WARNING kv-interface [h1]: the disk of h1 is full.\n- WARNING kv-interface [h2]: the disk of h2 is full."),
     ],
 )  # fmt: skip
 def test_what_several_hosts_say_alike_is_one_line(hosts: list[str], message: str, hint: str, text: str) -> None:
@@ -108,7 +109,11 @@ OLD = {
 }
 SUDO = {"msg": "MODULE FAILURE", "rc": 1, "module_stderr": "sudo: a password is required\n"}
 RAISED = {"msg": "Task failed: Premature end of stream.\n>>> Standard Error\nsudo: a password is required"}
-NONE = {"msg": "The module interpreter '/usr/bin/python9' was not found.", "rc": 127, "module_stderr": "/bin/sh: 1: /usr/bin/python9: not found"}  # fmt: skip
+NONE = {
+    "msg": "The module interpreter was not found.",
+    "rc": 127,
+    "module_stderr": "/bin/sh: 1: /usr/bin/python9: not found",
+}
 VALUE = {"msg": "Looking at the host failed. pd_port_range: 'x' is no port range. Write it as 40000-40063."}
 BROKEN = {"msg": "MODULE FAILURE", "module_stderr": "Traceback ...\n  File x\nOSError: [Errno 5] Input/output error\n"}
 

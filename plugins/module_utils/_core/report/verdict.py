@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.words import by_number, counted
+from ..base.words import by_number, counted, names
 from ..facts import images
 from ..plan.router_step import peer_list
 from ..plan.value import Plan
@@ -188,8 +188,14 @@ def locked(plan: Plan, results: Results) -> Verdict:
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
     lines = [f"{_subject(plan)}: nothing was changed on any host.", *_problems(verdict), *silent]
-    verdict.msg = "\n".join([*lines, "Run the same playbook again: it makes a new plan."])
+    verdict.msg = "\n".join([*lines, *_runs_on(plan), "Run the same playbook again: it makes a new plan."])
     return verdict
+
+
+def _runs_on(plan: Plan) -> list[str]:
+    """What ran when the plan was made: what it keeps, and what it would have stopped."""
+    ran = {name for here in plan.hosts.values() for name in (*here.absent, *(set(here.present) - set(here.create)))}
+    return [f"What ran before runs on: {names(sorted(ran), most=12)}."] if ran else []
 
 
 def prepared(plan: Plan, results: Results) -> Verdict:
