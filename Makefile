@@ -29,8 +29,10 @@ env-parsers: ## Make what tests read command lines with: both routers, and SGLan
 env-caches: ## Make the cache services that tests deploy: LMCache's server, and Mooncake's master with its client
 	@tests/env/caches.sh
 
-demo-env: env-run
-	@$(call with,run) examples/demo/setup.sh
+# First: it says what is missing before anything is fetched.
+demo-env:
+	@examples/demo/setup.sh
+	@tests/env/venv.sh run
 
 .PHONY: demo demo-down
 demo: demo-env ## Deploy a real 1P1D group on this machine, ask it something, and prove that the KV cache moved

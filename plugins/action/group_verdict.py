@@ -69,7 +69,7 @@ class ActionModule(PdAction):
         routers = plan.router.through
         for name in self.args["register"]:
             hosts = routers if name in self.args["of_router"] else plan.through
-            for host, result in self.results_of(name, hosts).items():
+            for host, result in self.results_of(name, plan.group, hosts).items():
                 found.setdefault(host, []).append(result)
         return found
 

@@ -29,7 +29,9 @@ class ActionModule(PdAction):
             return {"skipped": True, "skip_reason": f"no member of the group is for {host}"}
         if phase == "listen":
             return self._listen(tour, host)
-        said = {h: r for h, r in self.results_of(self.args["register"], tour["hosts"]).items() if "listening" in r}
+        said = {
+            h: r for h, r in self.results_of(self.args["register"], hosts=tour["hosts"]).items() if "listening" in r
+        }
         if phase == "end":
             return self._module(phase, tour, {"listener": said.get(host, {}).get("listener")})
         listening = tours.mark_live(tour, {h: r["listening"] for h, r in said.items()})

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._core.base.plain import to_plain as plain
-from ..module_utils._core.plan import peer_snapshot, router_step
+from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
@@ -37,7 +37,7 @@ class ActionModule(PdAction):
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
-        "started": {"type": "str"},
+        "started": {"type": "list", "elements": "str", "default": []},
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
@@ -68,7 +68,7 @@ class ActionModule(PdAction):
         result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, part, arguments, result)
-        return self._told(result, phase)
+        return {**self._told(result, phase), "group": plan.group}
 
     def _arguments(self, plan: Plan, part: Share, phase: str) -> dict[str, t.Any]:
         return {
@@ -86,8 +86,12 @@ class ActionModule(PdAction):
 
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""
-        found = self.results_of(self.args["started"], self._hosts).values() if self.args["started"] else ()
-        return {name for result in found for name in result.get("created") or ()}
+        return {name for result in self._started() for name in result.get("created") or ()}
+
+    def _started(self) -> list[dict[str, t.Any]]:
+        """What hosts said of starting members of this workload."""
+        group = self.args["plan"]["group"]
+        return [r for name in self.args["started"] for r in self.results_of(name, group, self._hosts).values()]
 
     def _router_is_clean(self, plan: Plan) -> bool:
         """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
@@ -96,8 +100,9 @@ class ActionModule(PdAction):
         router = plan.router
         if router.member is None:
             return plan.action == "remove"
-        results = [r for name in self.args["routed"] for r in self.results_of(name, plan.router.through).values()]
-        said = self.results_of(self.args["started"], self._hosts).values() if self.args["started"] else ()
+        routers = plan.router.through
+        results = [r for name in self.args["routed"] for r in self.results_of(name, plan.group, routers).values()]
+        said = self._started()
         if any(result.get("failed") or result.get("ok") is False for result in results) or router.policy == "manual":
             return False
         if any(result.get("refused") or result.get("unreachable") for result in said):
@@ -170,10 +175,12 @@ class ActionModule(PdAction):
     def _starts(self) -> dict[str, Start]:
         """What the wait saw of each member's start."""
         found: dict[str, Start] = {}
-        waited = self.results_of(self.args["waited"], self._hosts) if self.args["waited"] else {}
+        waited = (
+            self.results_of(self.args["waited"], self.args["plan"]["group"], self._hosts) if self.args["waited"] else {}
+        )
         for result in waited.values():
             for name, seen in (result.get("members") or {}).items():
-                found[name] = peer_snapshot.started(seen)
+                found[name] = Start.seen(seen)
         return found
 
     def _service(self, plan: Plan, part: Share) -> dict[str, t.Any]:

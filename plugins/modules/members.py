@@ -94,8 +94,10 @@ options:
     default: false
   started:
     description: >-
-      The name that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action plugin.
-    type: str
+      The names that the results of O(phase=start) are registered under; with O(undo) what they created goes. For the action plugin.
+    type: list
+    elements: str
+    default: []
   ready:
     description: Ids of the members that are ready. With O(phase=router) only these become peers. For the action plugin.
     type: list
@@ -203,7 +205,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
-        "started": {"type": "str"},
+        "started": {"type": "list", "elements": "str", "default": []},
         "lift": {"type": "bool", "default": False},
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},

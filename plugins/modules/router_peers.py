@@ -34,9 +34,8 @@ options:
     type: str
     required: true
   dialect:
-    description: Whose registry it is.
+    description: Whose registry it is, as the mode's file says it.
     type: str
-    choices: [vllm-router, sglang-router]
     required: true
   model:
     description: The served model name. vllm-router files a member under it, and answers 503 to everything without.
@@ -187,7 +186,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "url": {"type": "str", "required": True},
-            "dialect": {"type": "str", "choices": ["vllm-router", "sglang-router"], "required": True},
+            "dialect": {"type": "str", "required": True},
             "model": {"type": "str", "required": True},
             "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
             "remove": {"type": "list", "elements": "str", "default": []},

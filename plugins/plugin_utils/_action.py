@@ -250,17 +250,22 @@ class PdAction(ActionBase):
             self._manager = manager
         return self._manager
 
-    def results_of(self, register: str, hosts: t.Collection[str] | None = None) -> dict[str, dict[str, t.Any]]:
-        """What each host of the play, or of `hosts`, registered under that name in this run; hosts without a result are left out.
+    def results_of(
+        self, register: str, workload: str | None = None, hosts: t.Collection[str] | None = None
+    ) -> dict[str, dict[str, t.Any]]:
+        """What each host of the play registered under that name in this run; hosts without a result are left out.
 
-        A host that had no such task for this plan may still hold the result of the plan before: whoever asks for a plan's says whose."""
+        A host that had no such task for this workload may still hold the result of the one before: with `workload`, what says that it is of
+        another one is left out, and with `hosts` whoever is none of them."""
         hostvars = self.task_vars["hostvars"]
         found: dict[str, dict[str, t.Any]] = {}
         for host in self.task_vars.get("ansible_play_hosts_all") or ():
             if hosts is not None and host not in hosts:
                 continue
             result = hostvars[host].get(register) if host in hostvars else None
-            if isinstance(result, t.Mapping) and not result.get("skipped"):
+            if not isinstance(result, t.Mapping) or result.get("skipped"):
+                continue
+            if workload is None or result.get("group") in (None, workload):
                 found[host] = to_plain(result)
         return found
 

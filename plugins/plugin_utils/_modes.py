@@ -16,6 +16,7 @@ import yaml
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.recipes.library import Library, whole
 from ..module_utils._core.recipes.mode import Mode, from_plain
+from ..module_utils._routers import DIALECTS
 
 COLLECTION_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILT_IN = os.path.join(COLLECTION_ROOT, "pd_modes")
@@ -139,6 +140,9 @@ def check_schema(raw: dict[str, t.Any], path: str, schema: str, docs: str, part:
 def _schema(path: str, part: str) -> dict[str, t.Any]:
     with open(path, encoding="utf-8") as handle:
         found = t.cast("dict[str, t.Any]", json.load(handle))
+    if path == SCHEMA:
+        # Which registries there is an API for is said once, where it is.
+        found["definitions"]["router"]["properties"]["dialect"]["enum"] = sorted(DIALECTS)
     return {"$ref": f"#/definitions/{part}", "definitions": found["definitions"]} if part else found
 
 

@@ -221,7 +221,7 @@ def wait_for_members(
         "all" if give_up == "first" else plan.readiness,
         slice_,
     )
-    found = waiter.run()
+    found = {**waiter.run(), "group": plan.group}
     if fixed["holder"] and set(roll.through) - {host} and host == roll.first:
         # Others may wait on, and what follows them takes a while: the lock that every run takes first must not run out meanwhile.
         left = max(0.0, waiter.limit - found["elapsed"]) + AFTER_WAIT

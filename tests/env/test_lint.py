@@ -98,7 +98,7 @@ def sanity_environment() -> dict[str, str]:
 @pytest.fixture
 def tree(request: pytest.FixtureRequest) -> t.Iterator[Path]:
     """A folder for one check, which no other run has at the same time: it would pull the copy from under this one."""
-    made = TREES / request.node.callspec.id
+    made = TREES / getattr(request, "param", request.node.callspec.id)
     made.mkdir(parents=True, exist_ok=True)
     with (made / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -126,3 +126,28 @@ def test_lint(command: str, tree: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if argv[0] != "ansible-test" or not NOISE.search(line)]
     if done.returncode:
         pytest.fail("\n".join([command, *lines]), pytrace=False)
+
+
+@pytest.mark.parametrize("tree", ["galaxy-importer"], indirect=True)
+def test_galaxy_takes_the_built_collection(tree: Path) -> None:
+    """What Galaxy does with an archive that is published: it refuses one without a README for each role, for example."""
+    made = subprocess.run([CLONE / "tests/env/venv.sh", "galaxy"], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.fail(f"tests/env/venv.sh galaxy\n{made.stdout}{made.stderr}", pytrace=False)
+    copy, tools = tree / "ansible_collections/inferops/pd", CLONE / ".build/venv/galaxy/bin"
+    copy_collection(copy)
+    env = {name: value for name, value in os.environ.items() if name != "ANSIBLE_CONFIG"}
+    env |= {"HOME": str(tree), "NO_COLOR": "1", "PATH": f"{tools}:{env['PATH']}"}
+    for archive in tree.glob("*.tar.gz"):
+        archive.unlink()
+    build = [str(tools / "ansible-galaxy"), "collection", "build", "--output-path", str(tree)]
+    subprocess.run(build, cwd=copy, env=env, check=True, capture_output=True)
+    (archive,) = tree.glob("*.tar.gz")
+    done = subprocess.run(
+        [str(tools / "python"), "-m", "galaxy_importer.main", str(archive)],
+        cwd=tree, env=env, text=True, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    said = [line for line in done.stdout.splitlines() if not line.startswith("Loading ")]
+    if done.returncode or any(line.startswith(("ERROR", "WARNING")) for line in said):
+        pytest.fail("\n".join(["galaxy-importer", *said]), pytrace=False)

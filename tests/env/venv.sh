@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# Makes the virtual environments NAME... (run, tools, floor) and points .build/venv/NAME at each.
+# Makes the virtual environments NAME... (run, tools, floor, galaxy) and points .build/venv/NAME at each.
 # They live in a cache outside the clone, named by what they are made from: a second clone finds them there.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 clone=$(cd "$here/../.." && pwd)
-cache=${PD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/inferops-pd}
+cache=${PD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/dev/null}/.cache}/inferops-pd}
+if ! mkdir -p "$cache" 2>/dev/null || [ ! -w "$cache" ]; then
+    echo "venv.sh: $cache cannot be written. Name a folder that can: PD_CACHE=/path/to/folder make ..." >&2
+    exit 1
+fi
 
 versions_for() {
     case $1 in
-        run | tools) echo 3.13 3.12 3.11 3.14 ;;
+        run | tools | galaxy) echo 3.13 3.12 3.11 3.14 ;;
         floor) echo 3.10 3.11 3.12 ;; # what ansible-core 2.16 runs on
-        *) echo "venv.sh: unknown environment '$1' (run, tools, floor)" >&2 && exit 2 ;;
+        *) echo "venv.sh: unknown environment '$1' (run, tools, floor, galaxy)" >&2 && exit 2 ;;
     esac
 }
 

@@ -8,7 +8,8 @@ collection use.
 
 The router sends a request to both roles at once, with a room at prefill's bootstrap server, where they meet. Here the bootstrap server
 answers a decode's connection when prefill has computed the room's request, and prefill answers its own request when decode has come: who
-goes away in between fails both. The proof's hand-off of one exact pair is not there.
+goes away in between fails both. Over NIXL a decode keeps the agent that it met at an address, and fails with whoever answers there next,
+as nixl 795 has it. The proof's hand-off of one exact pair is not there.
 
 Environment:
   STANDIN_LOAD    seconds of loading (0.3)
@@ -67,6 +68,9 @@ class Engine:
         self.model = args.served_model_name or args.model_path
         self.rooms = Rooms()
         self.running, self.failed = 0, 0
+        self.agent = uuid.uuid4().hex
+        # Of a decode, whom it has met where.
+        self.agents: dict[tuple[str, int], str] = {}
         self.lock = threading.Lock()
 
     def load(self) -> None:
@@ -86,7 +90,7 @@ class Engine:
             try:
                 channel.settimeout(MEET)
                 room = json.loads(channel.recv(4096))["room"]
-                channel.sendall(b"here" if self.rooms.fetch(room) else b"none")
+                channel.sendall(self.agent.encode() if self.rooms.fetch(room) else b"none")
             except (OSError, ValueError, LookupError):
                 pass
 
@@ -118,7 +122,13 @@ class Engine:
             with socket.create_connection(where, timeout=5) as channel:
                 channel.settimeout(MEET + 5)
                 channel.sendall(json.dumps({"room": body["bootstrap_room"]}).encode())
-                return channel.recv(16) == b"here"
+                agent = channel.recv(64).decode()
+            known = (
+                self.agents.setdefault(where, agent) if self.args.disaggregation_transfer_backend == "nixl" else agent
+            )
+            if agent != known:
+                print(f"agent at {where} is {agent}, and {known} is known there", flush=True)
+            return agent == known != "none"
         except (OSError, ValueError, LookupError) as exc:
             print(f"bootstrap of room {body.get('bootstrap_room')} failed: {exc!r}", flush=True)
             return False
@@ -191,6 +201,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=30000)
     parser.add_argument("--served-model-name")
     parser.add_argument("--disaggregation-mode", choices=["null", "prefill", "decode"], default="null")
+    parser.add_argument("--disaggregation-transfer-backend", default="mooncake")
     parser.add_argument("--disaggregation-bootstrap-port", type=int, default=8998)
     args, _others = parser.parse_known_args(argv)
     return args

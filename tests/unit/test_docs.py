@@ -8,6 +8,7 @@ import os
 import re
 
 import pytest
+import yaml
 from builders import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
@@ -208,3 +209,25 @@ def test_links_within_the_documentation_lead_somewhere(name):
                 headings = re.findall(r"^#+ (.+)$", handle.read(), re.M)
             slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in slugs, target
+
+
+@pytest.mark.parametrize("role", sorted(os.listdir(os.path.join(ROOT, "roles"))))
+def test_a_roles_readme_has_its_entry_points_and_its_own_variables(role):
+    folder = os.path.join(ROOT, "roles", role)
+    with open(os.path.join(folder, "README.md"), encoding="utf-8") as readme:
+        told = set(re.findall(r"`([a-z_]+)(?:: [^`]*)?`", readme.read()))
+    with open(os.path.join(folder, "meta", "argument_specs.yml"), encoding="utf-8") as specs:
+        points = yaml.safe_load(specs)["argument_specs"]
+    assert set(points) - told == set()
+    assert {name for point in points.values() for name in point["options"]} - told == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_the_commands_of_the_first_pages_exist(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as handle:
+        told = handle.read()
+    called = set(re.findall(r"ansible-playbook (?:-i \S+ )?inferops\.pd\.(\w+)", told))
+    there = {name[: -len(".yml")] for name in os.listdir(os.path.join(ROOT, "playbooks")) if name.endswith(".yml")}
+    assert called
+    assert called <= there
+    assert set(re.findall(r"-e (pd_\w+)=", told)) <= set(re.findall(r"`(pd_\w+)`", text("playbooks.md")))

@@ -158,7 +158,7 @@ def test_what_a_lost_host_brings_back_is_a_stray_seen_stopped_and_never_register
     assert "stray" in [m["mark"] for m in state["marks"]]
     made = fleet.plan(edited)
     assert made.plan["hosts"]["h2"]["absent"] == ["demo-decode-0"]
-    assert {p["url"] for p in made.router["peers"]} == {m.label["url"] for m in living(fleet, "h1", "h3")}
+    assert {p["url"] for p in made.router["peers"]} == {m.label.url for m in living(fleet, "h1", "h3")}
     fleet.apply(made)
     assert fleet.status(edited)["strays"] == []
     assert fleet.status(edited)["tombstones"] == []
@@ -245,6 +245,63 @@ def test_a_damaged_label_harms_its_member_and_no_other_group():
     assert fleet.plan(two(), "restart").errors == ["state-damaged"]
     assert fleet.removal().errors == ["state-damaged"]
     assert fleet.of("other").plan(two(router={"port": 8001}), name="other").errors == []
+
+
+def _put(raw, path, value):
+    *way, last = path
+    for key in way:
+        raw = raw[key]
+    raw[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        (("label", "stop", "grace"), [1], "stop.grace is no number of seconds"),
+        (("label", "stop", "drain"), float("nan"), "stop.drain is no number of seconds"),
+        (("label", "probe", "busy"), [{}], "probe.busy is no list of texts"),
+        (("label", "cache"), {"service": 7}, "cache.service is no text"),
+        (("label", "ports"), {"x": {"base": 40000, "count": 100_000_000}}, "ports.x.count is no number"),
+        (("label", "address"), ["10.0.0.2"], "address is no text"),
+        (("restarts",), "often", "restarts is no number"),
+        (("pid",), -1, "pid is no number"),
+        (("why",), {"a": 1}, "why is no text"),
+        (("registered",), [{"role": "decode"}], "registered[0].url is missing"),
+    ],
+)
+def test_what_a_host_says_of_one_member_is_believed_whole_or_not_at_all(path, value, told):
+    """The member is named, nobody touches it, and the rest is read all the same."""
+    fleet = deployed()
+    member = next(m for m in fleet.facts["h2"]["members"] if m["label"]["member"] == "demo-decode-0")
+    _put(member, path, value)
+    made = fleet.plan(two())
+    found = only(made.findings, "state-damaged")
+    assert told in found.message
+    assert "demo-decode-0" in found.message
+    assert made.plan["unknown"] == ["demo-decode-0"]
+    assert "demo-decode-0" not in {m for _p, _d, m in made.steps()}
+    assert "demo" in fleet.status(two())["name"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        (("router", "peers"), ["http://h"], "router.peers[0] is no object"),
+        (("endpoint", "url"), ["x"], "endpoint.url is no text"),
+        (("templates", "roles", "decode", "argv"), [{"a": 1}], "templates.roles.decode.argv is no list of texts"),
+        (("templates", "roles", "decode", "env"), {"A": []}, "templates.roles.decode.env.A is no text"),
+        (("templates", "roles"), [], "templates.roles is no object"),
+        (("desired",), {"decode": "2"}, "desired.decode is no number"),
+    ],
+)
+def test_a_record_is_believed_whole_or_not_at_all(path, value, told):
+    fleet = deployed()
+    for host in fleet.facts.values():
+        if "demo" in host.get("records", {}):
+            _put(host["records"]["demo"], path, value)
+    for made in (fleet.plan(two()), fleet.plan(two(), "restart"), fleet.removal()):
+        assert told in made.findings.errors[0].message
+        assert made.errors[0] == "state-damaged"
 
 
 def test_a_damaged_record_is_another_hosts_matter_only_where_that_one_is_whole():

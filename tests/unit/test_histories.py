@@ -32,6 +32,8 @@ hosts_ = st.sampled_from(HOSTS)
 some_hosts = st.lists(hosts_, min_size=1, max_size=3, unique=True)
 groups_ = st.sampled_from(GROUPS)
 counts_ = st.integers(1, 3)
+# Modes, and how each is told the length of a context. Decode members of the second take a prefill for the one before at its address.
+LENGTH = {"vllm-nixl": "--max-model-len", "sglang-nixl": "--context-length"}
 phases_ = st.sampled_from(["lock", "leave", "router_stop", "stop", "start", "wait", "router", "endpoint", "forget"])
 moments_ = st.none() | st.integers(1, 25)
 
@@ -43,12 +45,20 @@ class Fall(Exception):  # noqa: N818 - what happens to it
 class Histories(RuleBasedStateMachine):
     """Four hosts, two groups, and everything that may happen to them."""
 
-    @initialize(membership=st.sampled_from(["dynamic", "restart"]), readiness=st.sampled_from(["any_per_role", "all"]))
-    def begin(self, membership: str, readiness: str) -> None:
+    @initialize(
+        mode=st.sampled_from(sorted(LENGTH)),
+        membership=st.sampled_from(["dynamic", "restart"]),
+        readiness=st.sampled_from(["any_per_role", "all"]),
+    )
+    def begin(self, mode: str, membership: str, readiness: str) -> None:
         # Few ports, so that what is freed is soon given to somebody else.
         self.fleet = Fleet(**{name: {"gpus": 3, "ports": "40000-40011"} for name in HOSTS})
+        self.mode = mode
+        # Of each decode process, which prefill process it has met where.
+        self.met: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
         self.spec = {
             name: spec(
+                mode=mode,
                 prefill={"hosts": "h1", "gpus": 1},
                 decode={"hosts": "h2", "gpus": 1},
                 router={"hosts": "h1", "port": ROUTER_PORTS[name], "membership": membership},
@@ -149,7 +159,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(group=groups_, length=st.sampled_from([4096, 8192, 32768]))
     def edits(self, group: str, length: int) -> None:
-        self.spec[group]["engine"]["args"] = [f"--max-model-len={length}"]
+        self.spec[group]["engine"]["args"] = [f"{LENGTH[self.mode]}={length}"]
 
     @rule(group=groups_, prefill=some_hosts, decode=some_hosts, router=hosts_)
     def moves_patterns(self, group: str, prefill: list[str], decode: list[str], router: str) -> None:
@@ -319,6 +329,19 @@ class Histories(RuleBasedStateMachine):
             if len(engines) > 1 or any(group != label["group"] for group, _formation in engines):
                 who = [f"{m['label']['member']} of {m['formation']}" for m in reached]
                 self.broken.append(f"{when}: {label['member']} of {router['formation']} reaches {', '.join(who)}")
+            if self.mode == "sglang-nixl":
+                self._meet([(place, at[place]) for place in places], when)
+
+    def _meet(self, reached: list[tuple[tuple[str, int], dict[str, t.Any]]], when: str) -> None:
+        """Every decode meets every prefill that the same router reaches; none meets two processes at one address."""
+        for place, prefill in reached:
+            for _place, decode in reached:
+                if (prefill["label"]["role"], decode["label"]["role"]) != ("prefill", "decode"):
+                    continue
+                who = (str(decode.get("process_id")), int(decode.get("restarts") or 0))
+                first = self.met.setdefault(who, {}).setdefault(place, str(prefill.get("process_id")))
+                if first != str(prefill.get("process_id")):
+                    self.broken.append(f"{when}: {who} takes {prefill['process_id']} at {place} for {first}")
 
     def teardown(self) -> None:
         """Everything comes back: a clean run converges, and the one after it changes nothing."""
@@ -373,8 +396,10 @@ class Histories(RuleBasedStateMachine):
 
     def _end(self, host: str) -> None:
         for member in self.fleet.facts[host]["members"]:
-            member |= {"state": "exited", "ready": False, "why": "the host went down"}
-            member.pop("registered", None)
+            # What a run had noted, and died before it made it, has never been.
+            if member["state"] != "missing":
+                member |= {"state": "exited", "ready": False, "why": "the host went down"}
+                member.pop("registered", None)
         # What only processes told of is gone with them.
         facts = self.fleet.facts[host]
         facts["members"] = [m for m in facts["members"] if not m.get("unlabelled")]

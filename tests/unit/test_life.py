@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import Fleet, only, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan import peer_snapshot, router_step
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan import router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reach
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan, Start
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 from ansible_collections.inferops.pd.plugins.plugin_utils import locking
 
@@ -239,7 +239,7 @@ def test_additions_that_are_not_all_ready_hold_the_router_back():
 def test_a_router_is_started_with_the_peers_that_are_ready_and_remembers_their_start():
     router = Plan.from_plain(deployed(static()).plan(static(), "restart").plan).router
     ready = ["demo-prefill-1", "demo-decode-0"]
-    starts = {"demo-prefill-1": peer_snapshot.started({"restarts": 2, "pid": 7, "since": 5.0})}
+    starts = {"demo-prefill-1": Start.seen({"restarts": 2, "pid": 7, "since": 5.0})}
     part = router_step.with_peers(router, ready, starts).leader
     assert part.argv.count("--prefill") == 1
     assert part.argv[-4:] == ("--prefill", "http://10.0.0.2:40001", "--decode", "http://10.0.0.2:40003")

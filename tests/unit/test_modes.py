@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -11,7 +10,7 @@ from builders import ROOT, codes, judge, nixl_mode, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._routers import DIALECTS
-from ansible_collections.inferops.pd.plugins.plugin_utils._modes import BUILT_IN, SCHEMA, load_modes
+from ansible_collections.inferops.pd.plugins.plugin_utils._modes import BUILT_IN, load_modes
 
 TEMPLATE = nixl_mode()
 
@@ -288,10 +287,13 @@ def test_every_shared_file_is_named_by_a_mode(kind):
     assert not [name for name in names if name not in written]
 
 
-def test_the_schema_knows_every_dialect_that_there_is_an_api_for():
-    with open(SCHEMA, encoding="utf-8") as handle:
-        schema = json.load(handle)
-    assert sorted(schema["definitions"]["router"]["properties"]["dialect"]["enum"]) == sorted(DIALECTS)
+def test_a_dialect_without_an_api_is_refused_with_those_that_there_are(tmp_path):
+    router = {key: value for key, value in ROUTER_FILE.items() if key not in ("name", "summary")}
+    path = write(tmp_path, "mine.yml", own(router={**router, "dialect": "vllm-ruoter"}))
+    told = refused(tmp_path)
+    assert path in told
+    assert "router.dialect: 'vllm-ruoter' is not one of" in told
+    assert all(name in told for name in DIALECTS)
 
 
 def test_an_edited_file_is_read_anew(tmp_path):

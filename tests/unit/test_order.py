@@ -11,7 +11,8 @@ from hypothesis import configuration, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.order import natural
-from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import LiveMember
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.label import Label
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import LiveMember, Now
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.scale_down import worst_first
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
@@ -58,9 +59,12 @@ def test_any_two_compare_and_only_equal_names_are_equal(a: str, b: str, c: str) 
 # -- who goes first ---------------------------------------------------------------------------------------------------
 
 
+LABEL = Label(2, "g", "g-prefill-0", "prefill", 0, "r", 1, None, False, None, 0, None, {}, (), None)
+
+
 def member(index: int, host: str, role: str = "prefill", ready: bool = True, tail: str = "") -> LiveMember:
     name = f"g-{role}-{index}{tail}"
-    return LiveMember(name, "g", role, index, host, "r", 1, None, "running", ready, frozenset(), (), {}, {})
+    return LiveMember(name, "g", role, index, host, "r", 1, None, "running", ready, frozenset(), (), LABEL, Now())
 
 
 @quick

@@ -6,8 +6,9 @@ import json
 import os
 import re
 
+import memory
 import pytest
-from builders import ENGINE, MODEL, ROUTER, RUN, UNIT, Fleet, mode, nixl_mode, only, spec
+from builders import ENGINE, MODEL, ROUTER, RUN, UNIT, Fleet, Made, mode, nixl_mode, only, spec
 
 TWO = {"gpus": 2}
 
@@ -553,10 +554,16 @@ def test_a_dead_member_is_replaced_at_its_place():
     before = group.plan(two_hosts()).places()
     group.kill("demo-prefill-1")
     made = group.plan(two_hosts())
-    assert made.steps() == [("start", "replace", "demo-prefill-1"), ("endpoint", "write", None)]
+    # It gets no request while it loads: out of the router first, and in again.
+    assert made.steps() == [
+        ("leave", "deregister", "demo-router-0"),
+        ("start", "replace", "demo-prefill-1"),
+        ("register", "register", "demo-router-0"),
+        ("endpoint", "write", None),
+    ]
     assert made.places() == before
     assert made.plan["generation"] == 1
-    assert made.router["step"] == "none"
+    assert made.router["remove"] == [made.members["demo-prefill-1"]["url"]]
 
 
 def test_a_dead_member_keeps_its_ports_and_gpus_although_lower_ones_are_free():
@@ -1104,15 +1111,136 @@ def test_golden_remove():
     golden("remove", example_deployed().plan(example(), "remove").text)
 
 
-def test_decode_is_started_anew_with_a_prefill_where_the_mode_says_so():
-    group = fleet()
-    wanted = two_hosts(mode="sglang-nixl")
-    group.deploy(wanted)
+# -- engines that take a prefill which comes back for the one before (mode: refresh_with_prefill) -----------------------
+
+
+def sglang(prefill: int = 2, decode: int = 2):
+    return two_hosts(prefill, decode, mode="sglang-nixl")
+
+
+def test_decodes_are_renewed_one_at_a_time_where_another_prefill_serves():
+    """After the prefill is up and before it serves: it is in the router's list of no round."""
+    group = deployed(sglang())
     group.kill("demo-prefill-0")
-    made = group.plan(wanted)
+    made = group.plan(sglang())
+    gone = made.part("demo-prefill-0")["port"]
     assert made.errors == []
-    assert [member for _phase, do, member in made.steps() if do == "replace"] == ["demo-prefill-0", "demo-decode-0"]
-    assert "demo-prefill-0 comes back, and decode would keep what it knew of it" in made.text
+    assert made.steps() == [
+        ("leave", "deregister", "demo-router-0"),
+        ("start", "replace", "demo-prefill-0"),
+        ("renew", "replace", "demo-decode-0"),
+        ("renew", "replace", "demo-decode-1"),
+        ("register", "register", "demo-router-0"),
+        ("endpoint", "write", None),
+    ]
+    assert [url.rpartition(":")[2] for url in made.router["remove"]] == [str(gone)]
+    rounds = made.value.renew
+    assert [[m.id for m in one.members] for one in rounds] == [["demo-decode-0"], ["demo-decode-1"]]
+    for number, one in enumerate(rounds):
+        part = made.value.round(number)
+        assert one.because == ("demo-prefill-0",)
+        assert "demo-prefill-0" not in {p.member for p in part.router.peers}
+        assert [p.member for p in part.router.add] == [f"demo-decode-{number}"]
+        assert part.router.remove == (made.members[f"demo-decode-{number}"]["url"],)
+        assert {host: here.create for host, here in part.hosts.items() if here.create} == {
+            made.part(f"demo-decode-{number}")["host"]: (f"demo-decode-{number}",)
+        }
+        assert set(part.hosts) == set(made.plan["hosts"]), "all hosts keep the lock"
+    assert "one after the other" in only(made.findings, "decode-renewed").message
+
+
+def test_decodes_stop_before_the_only_prefill_comes_back():
+    group = deployed(sglang(prefill=1))
+    group.kill("demo-prefill-0")
+    made = group.plan(sglang(prefill=1))
+    assert made.plan.get("renew") is None
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("replace") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
+    phases = [phase for phase, _do, _member in made.steps()]
+    assert phases.index("stop") < phases.index("start")
+    assert len(made.router["remove"]) == 3, "none of them gets a request before it serves"
+    assert "Nothing is served meanwhile" in only(made.findings, "decode-renewed").message
+
+
+def again(group: Fleet, wanted, **how) -> Made:
+    made = group.plan(wanted, **how)
+    group.apply(made)
+    assert group.carried, group.said
+    return made
+
+
+def test_a_prefill_that_is_created_where_decode_has_met_one_counts_too():
+    """Scaled 2, 1, 2: the second one is new, at an address that decode knows."""
+    group = deployed(sglang())
+    again(group, sglang(), action="scale", counts={"prefill": 1})
+    made = again(group, sglang(), action="scale", counts={"prefill": 2})
+    assert [one.because for one in made.value.renew] == [("demo-prefill-1",)] * 2
+    assert again(group, sglang()).steps() == []
+    group.forget("demo-prefill-1")
+    made = again(group, sglang())
+    # One that somebody removed by hand comes at another address: a router may still name the one that it had.
+    assert (made.who("create"), made.plan.get("renew")) == (["demo-prefill-1"], None)
+    assert again(group, sglang()).steps() == []
+
+
+def test_a_prefill_at_a_new_address_renews_nobody():
+    group = deployed(sglang(prefill=1))
+    made = again(group, sglang(prefill=1), action="scale", counts={"prefill": 2})
+    assert (made.who("create"), made.plan.get("renew")) == (["demo-prefill-1"], None)
+
+
+def test_a_decode_that_was_started_since_has_met_nobody_else():
+    group = deployed(sglang(decode=1))
+    group.kill("demo-prefill-0")
+    again(group, sglang(decode=1))
+    made = again(group, sglang(decode=1), action="scale", counts={"decode": 2})
+    assert (made.who("create"), made.plan.get("renew")) == (["demo-decode-1"], None)
+    group.kill("demo-prefill-0")
+    assert [m.id for one in again(group, sglang(decode=2)).value.renew for m in one.members] == [
+        "demo-decode-0",
+        "demo-decode-1",
+    ]
+
+
+def test_a_run_that_dies_before_the_rounds_leaves_them_to_the_next():
+    group = deployed(sglang())
+    group.kill("demo-prefill-0")
+    made = group.plan(sglang())
+    hosts = memory.Hosts(group.facts)
+    hosts.phase(made.plan, "lock")
+    hosts.phase(made.plan, "start")
+    for host in group.facts.values():
+        host["locks"] = {}
+    made = again(group, sglang())
+    assert [one.because for one in made.value.renew] == [("demo-prefill-0",)] * 2
+    assert made.who("replace") == ["demo-decode-0", "demo-decode-1"]
+    assert made.router["remove"] == [made.members["demo-prefill-0"]["url"]], "it waits outside until they are renewed"
+    assert again(group, sglang()).steps() == []
+
+
+def test_a_decode_that_would_be_another_engine_is_not_renewed_and_its_prefill_does_not_come():
+    group = deployed(sglang())
+    group.kill("demo-prefill-0")
+    decode = group.plan(sglang()).part("demo-decode-0")["host"]
+    for host in ("h1", "h2", "h3"):
+        group.facts[host]["executables"] = {
+            path: {**fact, "version": "9.9.9", "stamp": "x"} if host == decode else fact
+            for path, fact in group.facts[host]["executables"].items()
+        }
+    made = group.plan(sglang())
+    moved_ = [m.id for one in made.value.renew or () for m in one.members]
+    assert "demo-decode-0" not in moved_
+    assert "demo-prefill-0" not in made.who("replace")
+    assert "identity-moved" in made.codes
+
+
+def test_modes_whose_engines_forget_by_themselves_renew_nobody_and_note_nothing():
+    group = deployed()
+    group.kill("demo-prefill-1")
+    made = group.plan(two_hosts())
+    assert made.plan.get("renew") is None
+    assert "starts" not in made.plan["record"]
+    assert all("met" not in m["parts"][0]["labels"] for m in made.plan["members"])
 
 
 def test_a_decode_that_opens_no_port_of_its_band_is_not_waited_for_there():

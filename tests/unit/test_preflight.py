@@ -9,6 +9,7 @@ import copy
 
 import pytest
 from builders import MODEL, RUN, Fleet, codes, only, spec
+from published_configs import CONFIGS
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
@@ -383,6 +384,47 @@ def test_bandwidth_against_the_link_and_the_model(mbit, speed, config, expected)
     assert all(f.severity == "warning" for f in found)
     row = next(r for r in case.run.rows if r.check == "bandwidth")
     assert ("4096 tokens in" in row.value) is bool(config)
+
+
+GEMMA = CONFIGS["gemma-4-26B-A4B"]
+
+
+@pytest.mark.parametrize(
+    ("config", "args", "expected", "verdict"),
+    [
+        (CONFIG, [], "256 KiB a token; 1.0 GiB for 4096 tokens", "ok"),
+        (GEMMA, [], "20 KiB a token, 200 KiB for each of the last 1024 tokens; 280 MiB for 4096 tokens", "ok"),
+        (GEMMA, ["--disable-hybrid-kv-cache-manager"], "220 KiB a token; 880 MiB for 4096 tokens", "ok"),
+        (CONFIGS["DeepSeek-V4-Flash"], [], "not known: its attention is compressed", "unverified"),
+        (
+            CONFIGS["Kimi-K2.6-NVFP4"],
+            ["--dtype=bfloat16"],
+            "34.3 KiB a token",
+            "ok",
+        ),  # the checkpoint's cache is FP8 still
+        (CONFIG, ["--kv-cache-dtype=fp8"], "128 KiB a token", "ok"),
+        (
+            CONFIG,
+            ['--speculative-config={"method": "eagle3", "model": "/d", "num_speculative_tokens": 2}'],
+            "without the draft model's layers; at least 1.0 GiB for 4096 tokens",
+            "ok",
+        ),
+        (
+            CONFIGS["DeepSeek-V3"],
+            ['--speculative-config={"method": "mtp", "num_speculative_tokens": 1}'],
+            "69.8 KiB a token",
+            "ok",
+        ),
+    ],
+)
+def test_the_size_of_the_kv_cache(config, args, expected, verdict):
+    raw = copy.deepcopy(TWO)
+    raw["engine"] = {**raw.get("engine", {}), "args": args}
+    case = Case(raw, h1=with_speed(1, 10_000, config), h2=with_speed(2, 10_000, config))
+    case.reaches["h1"]["measured"] = measured(9400)
+    case.judge()
+    row = next(r for r in case.run.rows if r.check == "KV cache")
+    assert (expected in row.value, row.verdict) == (True, verdict), row.value
 
 
 def test_a_transfer_that_stalls_is_an_error_and_one_that_was_not_measured_none():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from builders import Fleet, judge, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import differs
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record, differs
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import diff
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.peer_snapshot import snapshot
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.record import same_spec
@@ -58,7 +59,7 @@ def test_another_endpoint_is_a_change_of_the_record_alone():
 
 
 def test_the_same_spec_but_for_counts_and_places():
-    one = {"spec": judge(spec()).group.to_plain()}
+    one = replace(Record.nothing("demo"), plain={"spec": judge(spec()).group.to_plain()})
     assert same_spec(one, judge(spec(prefill={"replicas": 3, "hosts": "h7"})).group)
     assert not same_spec(one, judge(spec(prefill={"env": {"A": "1"}})).group)
 

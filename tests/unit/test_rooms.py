@@ -55,8 +55,8 @@ FOLDERS: dict[str, set[str]] = {
     "_runtimes": {"_core", "_probes"},
     "_host": {"_core", "_engines", "_probes", "_routers", "_runtimes"},
     "modules": {"_core", "_host", "_probes", "_routers", "_runtimes"},
-    # _probes: what the controller sees of its own machine.
-    "plugin_utils": {"_core", "_engines", "_probes"},
+    # _probes: what the controller sees of its own machine. _routers: which registries there is an API for.
+    "plugin_utils": {"_core", "_engines", "_probes", "_routers"},
     "action": {"_core", "plugin_utils"},
     "inventory": set(),
     "doc_fragments": set(),

@@ -249,7 +249,8 @@ def _phase(task: dict[str, t.Any], module: str) -> t.Any:
         ("lock", ["group/lock.yml"]),
         ("unlock", ["group/unlock.yml"]),
         ("prepare", ["engine/prepare.yml"]),
-        ("start", ["engine/start.yml"]),
+        # Members that are started anew, in rounds of their own, after all others are up.
+        ("start", ["engine/renew.yml", "engine/start.yml"]),
         ("stop", ["engine/stop.yml", "engine/undo.yml"]),
         ("endpoint", ["endpoint/register.yml"]),
         ("forget", ["endpoint/forget.yml"]),

@@ -113,6 +113,7 @@ class Work:
         return {
             "changed": bool(self.created or self.removed or self.adopted or self.record_changed),
             "phase": self.order.phase,
+            "group": self.group,
             "created": self.created,
             "removed": self.removed,
             "adopted": self.adopted,

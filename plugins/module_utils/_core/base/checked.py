@@ -31,14 +31,14 @@ class Checked:
     """Reads the keys of one mapping. `where` names the file; what does not fit raises DamagedError."""
 
     def __init__(self, raw: t.Any, where: str, within: str = "") -> None:
-        self.where, self.within = where, within
+        self.where, self.prefix = where, within
         if not isinstance(raw, t.Mapping):
             raise DamagedError(where, f"{within.rstrip('.') or 'it'} is no object")
         self.raw: t.Mapping[str, t.Any] = raw
 
     def bad(self, key: str, wanted: str) -> DamagedError:
         """The value itself is not repeated: nobody knows what it holds."""
-        return DamagedError(self.where, f"{self.within}{key} is {wanted}")
+        return DamagedError(self.where, f"{self.prefix}{key} is {wanted}")
 
     def text(self, key: str, required: bool = True, default: str = "") -> str:
         value = self.raw.get(key)
@@ -47,6 +47,13 @@ class Checked:
         if not isinstance(value, str) or len(value) > LONGEST:
             raise self.bad(key, "no text" if value is not None else "missing")
         return value
+
+    def said(self, key: str) -> str:
+        """A text of any length, which a file of ours may have; empty where it is not there."""
+        value = self.raw.get(key)
+        if value is not None and not isinstance(value, (str, int, float)):
+            raise self.bad(key, "no text")
+        return "" if value is None else str(value)
 
     def name(self, key: str) -> str:
         """A text that may become the name of a file."""
@@ -75,6 +82,19 @@ class Checked:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise self.bad(key, "no time")
         return float(value)
+
+    def seconds(self, key: str) -> float | None:
+        """How long something may take; None where it is not said."""
+        value = self.raw.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise self.bad(key, "no number of seconds")
+        return float(value)
+
+    def within(self, key: str) -> Checked:
+        """The object under a key, to be read in its turn; an empty one where it is not there."""
+        return Checked(self.mapping(key), self.where, f"{self.prefix}{key}.")
 
     def mapping(self, key: str) -> t.Mapping[str, t.Any]:
         value = self.raw.get(key)
@@ -112,13 +132,13 @@ class Checked:
 
     def each(self, key: str) -> list[Checked]:
         """A list of objects, each to be read in its turn."""
-        return [Checked(one, self.where, f"{self.within}{key}[{i}].") for i, one in enumerate(self.items(key, 100_000))]
+        return [Checked(one, self.where, f"{self.prefix}{key}[{i}].") for i, one in enumerate(self.items(key, 100_000))]
 
     def bands(self, key: str = "ports") -> dict[str, dict[str, int]]:
         """Bands of ports by name, none of which goes beyond the last port."""
         found = {}
         for name in self.mapping(key):
-            band = Checked(self.mapping(key)[name], self.where, f"{self.within}{key}.{name}.")
+            band = Checked(self.mapping(key)[name], self.where, f"{self.prefix}{key}.{name}.")
             base = band.number("base", 1, PORTS)
             found[str(name)] = {"base": base, "count": band.number("count", 0, PORTS - base + 1)}
         return found

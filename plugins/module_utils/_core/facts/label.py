@@ -10,15 +10,40 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.checked import PORTS, Checked, DamagedError, ports_of
+from . import starts
+from .starts import Starts
 
 # 1: up to 22a08ae, without the key and without a formation. A label of a later version is not read: what it means is not known here.
 SCHEMA = 2
 
 
 @dataclass(frozen=True)
+class Known:
+    """A peer that a router was started with: its place, and which start of it that was, as far as its version noted one."""
+
+    member: str
+    role: str
+    url: str
+    bands: t.Mapping[str, t.Mapping[str, int]]
+    restarts: int | None = None
+    pid: int | None = None
+
+
+@dataclass(frozen=True)
+class Cached:
+    """The KV cache that a member was started with, or without: `injected` is False with `why` then, and None where it does not say."""
+
+    provider: str
+    service: str | None
+    injected: bool | None
+    why: str
+
+
+@dataclass(frozen=True)
 class Label:
     """What a member was started as. `formation` is None for one that an earlier version started and nobody has taken over; `adopted` says
-    that it was taken over. `plain` is the label as it is kept."""
+    that it was taken over. `peers` are those on a router's command line, None where it has none there. `drain` and `grace` are how long a
+    stop of it may take, in seconds; `busy`, `held` and `metrics` how it is asked whether it is idle. `plain` is the label as it is kept."""
 
     schema: int
     group: str
@@ -35,7 +60,27 @@ class Label:
     bands: dict[str, dict[str, int]]
     gpus: tuple[str, ...]
     url: str | None
-    plain: t.Mapping[str, t.Any] = field(repr=False, compare=False)
+    address: str | None = None
+    kv_address: str | None = None
+    health: str | None = None
+    backend: str | None = None
+    policy: str | None = None
+    dialect: str | None = None
+    peers: tuple[Known, ...] | None = None
+    cache: Cached | None = None
+    identity: t.Mapping[str, t.Any] = field(default_factory=dict)
+    source: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # The image that a container's runtime really started it from: {id, digest}.
+    image: t.Mapping[str, t.Any] = field(default_factory=dict)
+    attempts: int = 0
+    drain: float | None = None
+    grace: float | None = None
+    busy: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    metrics: str | None = None
+    # How many prefills had been started where, when a decode was.
+    met: Starts = field(default_factory=dict)
+    plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ports(self) -> set[int]:
@@ -50,9 +95,7 @@ def read(raw: t.Any, where: str) -> Label:
         raise DamagedError(
             where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}"
         )
-    for key in ("source", "identity", "stop", "probe", "cache"):
-        value.mapping(key)
-    _peers(value)
+    stop, probe = value.within("stop"), value.within("probe")
     return Label(
         schema=schema,
         group=value.name("group"),
@@ -61,22 +104,60 @@ def read(raw: t.Any, where: str) -> Label:
         index=value.number("index", 0, 1_000_000),
         revision=value.text("revision"),
         generation=value.number("generation", 0, 10**9),
-        formation=value.text("formation", required=False) or None,
+        formation=_maybe(value, "formation"),
         adopted=bool(value.raw.get("adopted")),
-        runtime=value.text("runtime", required=False) or None,
+        runtime=_maybe(value, "runtime"),
         created=value.moment("created"),
         port=value.number("port", 1, PORTS) if value.raw.get("port") else None,
         bands=value.bands(),
         gpus=value.texts("gpus"),
-        url=value.text("url", required=False) or None,
+        url=_maybe(value, "url"),
+        address=_maybe(value, "address"),
+        kv_address=_maybe(value, "kv_address"),
+        health=_maybe(value, "health"),
+        backend=_maybe(value, "backend"),
+        policy=_maybe(value, "policy"),
+        dialect=_maybe(value, "dialect"),
+        peers=None if value.raw.get("peers") is None else tuple(_known(peer) for peer in value.each("peers")),
+        cache=_cached(value),
+        identity=value.mapping("identity"),
+        source=value.mapping("source"),
+        image=value.mapping("image") if isinstance(value.raw.get("image"), t.Mapping) else {},
+        attempts=value.number("restart", 0, 10**9, default=0),
+        drain=stop.seconds("drain"),
+        grace=stop.seconds("grace"),
+        busy=probe.texts("busy"),
+        held=probe.texts("held"),
+        metrics=_maybe(probe, "metrics"),
+        met=starts.read(value, "met"),
         plain=value.raw,
     )
 
 
-def _peers(value: Checked) -> None:
-    """The snapshot of a router that was started with its peers."""
-    for peer in value.each("peers"):
-        peer.text("member")
-        peer.text("role")
-        peer.text("url")
-        peer.bands()
+def _maybe(value: Checked, key: str) -> str | None:
+    return value.text(key, required=False) or None
+
+
+def _known(peer: Checked) -> Known:
+    """An entry of the snapshot of a router that was started with its peers."""
+    return Known(
+        peer.text("member"),
+        peer.text("role"),
+        peer.text("url"),
+        peer.bands(),
+        peer.maybe("restarts", 0, 10**9),
+        peer.maybe("pid", 0, 2**31),
+    )
+
+
+def _cached(value: Checked) -> Cached | None:
+    if not value.mapping("cache"):
+        return None
+    cache = value.within("cache")
+    injected = cache.raw.get("injected")
+    return Cached(
+        provider=cache.text("provider", required=False),
+        service=_maybe(cache, "service"),
+        injected=None if injected is None else bool(injected),
+        why=cache.text("why", required=False),
+    )

@@ -15,6 +15,7 @@ from ..base.errors import PdError
 from . import label as labels
 from . import record
 from .kv_interface import Interface, KvInterface, RdmaPort
+from .label import Label
 from .record import Record
 
 DEFAULT_PORT_RANGE = "40000-40063"
@@ -74,9 +75,49 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
+class Now:
+    """How a member is, as its host's runtime tells. `state` is running, restarting, stuck (its process lives and will never serve), exited
+    or missing. `since` is in seconds of the epoch. `draining`: a run has begun to take it away, and it goes on leaving, whoever runs next.
+    `carried` is the formation of the process that listens on its port, where that process is the member's own. `registered` are the URLs in
+    a router's registry, None where that could not be read."""
+
+    state: str = "missing"
+    ready: bool = False
+    reason: str = ""
+    log_line: str = ""
+    log: str | None = None
+    pid: int | None = None
+    restarts: int = 0
+    since: float | None = None
+    draining: bool = False
+    unlabelled: bool = False
+    carried: str | None = None
+    registered: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, value: Checked, member: str) -> Now:
+        serves = value.text("listener_member", required=False) == member
+        registry = value.raw.get("registered")
+        return cls(
+            state=value.text("state", required=False) or "missing",
+            ready=bool(value.raw.get("ready")),
+            reason=value.text("why", required=False),
+            log_line=value.text("log_line", required=False),
+            log=_maybe(value, "log"),
+            pid=value.maybe("pid", 0, 2**31),
+            restarts=value.number("restarts", 0, 10**9, default=0),
+            since=value.moment("since") or None,
+            draining=bool(value.raw.get("draining")),
+            unlabelled=bool(value.raw.get("unlabelled")),
+            carried=_maybe(value, "formation") if serves else None,
+            registered=None if registry is None else tuple(peer.text("url") for peer in value.each("registered")),
+        )
+
+
+@dataclass(frozen=True)
 class LiveMember:
-    """A member that a host reports: what its labels say, and how it is now. `state` is running, restarting, stuck
-    (its process lives and will never serve), exited or missing. `formation` is its label's."""
+    """A member that a host reports: what its label says it was started as, and how it is now. Its own fields are those that are asked for
+    over and over."""
 
     id: str
     group: str
@@ -90,8 +131,27 @@ class LiveMember:
     ready: bool
     ports: frozenset[int]
     gpus: tuple[str, ...]
-    label: t.Mapping[str, t.Any]
-    live: t.Mapping[str, t.Any]
+    label: Label
+    now: Now
+
+    @classmethod
+    def of(cls, host: str, label: Label, now: Now) -> LiveMember:
+        return cls(
+            id=label.member,
+            group=label.group,
+            role=label.role,
+            index=label.index,
+            host=host,
+            revision=label.revision,
+            generation=label.generation,
+            formation=label.formation,
+            state=now.state,
+            ready=now.ready,
+            ports=frozenset(label.ports),
+            gpus=label.gpus,
+            label=label,
+            now=now,
+        )
 
     @property
     def alive(self) -> bool:
@@ -99,13 +159,12 @@ class LiveMember:
 
     @property
     def draining(self) -> bool:
-        """Whether a run has begun to take it away: it has left the router, and goes on leaving, whoever runs next."""
-        return bool(self.live.get("draining"))
+        return self.now.draining
 
     @property
     def why(self) -> str:
         """Why it does not serve, as a person is told it: its host's reason, and how its log ends. Empty where there is no reason."""
-        why, line = _said(self.live, "why"), _said(self.live, "log_line")
+        why, line = self.now.reason, self.now.log_line
         return f"{why}; its log ends with: {line}" if why and line else why
 
     @property
@@ -386,27 +445,11 @@ def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Da
         told = one.get("label") if isinstance(one, t.Mapping) else None
         try:
             label = labels.read(told, f"the label of {_text(told, 'member')}")
+            now = Now.read(Checked(one, f"what {host} says of {label.member}"), label.member)
         except DamagedError as exc:
             damaged.append(Damage(exc.where, exc.why, _text(told, "group"), _text(told, "member")))
             continue
-        found.append(
-            LiveMember(
-                id=label.member,
-                group=label.group,
-                role=label.role,
-                index=label.index,
-                host=host,
-                revision=label.revision,
-                generation=label.generation,
-                formation=label.formation,
-                state=one.get("state") or "missing",
-                ready=bool(one.get("ready")),
-                ports=frozenset(label.ports),
-                gpus=label.gpus,
-                label=label.plain,
-                live=one,
-            )
-        )
+        found.append(LiveMember.of(host, label, now))
     return found
 
 
@@ -427,10 +470,6 @@ def _locks(facts: _Facts) -> dict[str, Facts]:
     }
     every = {**old, **facts.mapping("locks")}
     return {str(group): lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
-
-
-def _said(live: t.Mapping[str, t.Any], key: str) -> str:
-    return str(live.get(key) or "")
 
 
 def _text(raw: t.Any, key: str) -> str | None:

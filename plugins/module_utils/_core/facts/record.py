@@ -10,6 +10,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.checked import Checked, DamagedError
+from . import starts
+from .starts import Starts
 from .tombstone import Place, Tombstone
 
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
@@ -22,8 +24,51 @@ REMOVED = "removed"
 
 
 @dataclass(frozen=True)
+class Rendered:
+    """What a role was rendered to, with placeholders: its command line, and what a container or unit of it got. Names of secrets only."""
+
+    argv: tuple[str, ...] = ()
+    env: t.Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    files: tuple[t.Mapping[str, t.Any], ...] = ()
+    mounts: tuple[t.Any, ...] = ()
+    devices: tuple[t.Any, ...] = ()
+    resources: t.Mapping[str, t.Any] = field(default_factory=dict)
+    image: str | None = None
+
+    @classmethod
+    def read(cls, value: Checked) -> Rendered:
+        files = value.each("files")
+        for file in files:
+            file.said("path")
+            file.said("content")
+        env = value.within("env")
+        return cls(
+            argv=value.texts("argv"),
+            env={str(name): env.said(name) for name in env.raw},
+            secrets=value.texts("secrets"),
+            files=tuple(file.raw for file in files),
+            mounts=tuple(value.items("mounts")),
+            devices=tuple(value.items("devices")),
+            resources=value.mapping("resources"),
+            image=value.text("image", required=False) or None,
+        )
+
+
+@dataclass(frozen=True)
+class Served:
+    """The endpoint of a group: where, under which name, and whether clients may be sent there."""
+
+    url: str | None = None
+    model: str | None = None
+    registered: bool = False
+
+
+@dataclass(frozen=True)
 class Record:
-    """A record, checked. `formation` is None in one of an earlier version. `plain` is the record as it is kept."""
+    """A record, checked. `formation` is None in one of an earlier version. `desired` are counts by role; `policy` is how the router knows
+    its peers; `rendered` are the roles of the applied spec; `proof` is how it is proved, `cache` what a cache service is. `plain` is the
+    record as it is kept."""
 
     schema: int
     group: str
@@ -41,7 +86,24 @@ class Record:
     updated: float
     # On which host it was found.
     host: str
-    plain: t.Mapping[str, t.Any] = field(repr=False, compare=False)
+    mode: str | None = None
+    runtime: str | None = None
+    policy: str | None = None
+    endpoint: Served = Served()
+    desired: t.Mapping[str, int] = field(default_factory=dict)
+    rendered: t.Mapping[str, Rendered] = field(default_factory=dict)
+    templates: t.Mapping[str, t.Any] = field(default_factory=dict)
+    proof: t.Mapping[str, t.Any] = field(default_factory=dict)
+    cache: t.Mapping[str, t.Any] = field(default_factory=dict)
+    machines: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # How many prefills were started where, of a mode whose decode members take one for another.
+    starts: Starts = field(default_factory=dict)
+    plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def nothing(cls, group: str) -> Record:
+        """That of a workload of which no host has one."""
+        return cls(SCHEMA, group, None, (), 0.0, False, 0, 0, None, "", (), (), 0.0, "")
 
 
 def read(raw: t.Any, where: str, host: str = "") -> Record:
@@ -52,27 +114,46 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         raise DamagedError(
             where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}"
         )
-    for key in ("router", "spec", "templates", "desired", "choices", "endpoint", "cache", "proof", "lock", "machines"):
+    for key in ("spec", "choices", "lock"):
         value.mapping(key)
-    for role in value.mapping("desired"):
-        Checked(value.mapping("desired"), where, "desired.").number(role, 0, 1_000_000)
+    router, desired, endpoint = value.within("router"), value.within("desired"), value.within("endpoint")
+    for peer in router.each("peers"):
+        peer.text("member")
+    roles = value.within("templates").within("roles")
     return Record(
         schema=schema,
         group=value.name("group"),
-        formation=value.text("formation", required=False) or None,
+        formation=_maybe(value, "formation"),
         supersedes=value.texts("supersedes"),
         formed=value.moment("formed"),
         adopted=bool(value.raw.get("adopted")),
         generation=value.number("generation", 0, 10**9, default=0),
         serial=value.number("serial", 0, 10**9, default=0),
-        revision=value.text("revision", required=False) or None,
+        revision=_maybe(value, "revision"),
         state=value.text("state", required=False),
         members=tuple(Place.read(one) for one in value.each("members")),
         tombstones=tuple(Tombstone.read(one) for one in value.each("tombstones")),
         updated=value.moment("updated"),
         host=host,
+        mode=_maybe(value, "mode"),
+        runtime=_maybe(value, "runtime"),
+        policy=_maybe(router, "policy"),
+        endpoint=Served(
+            _maybe(endpoint, "url"), _maybe(endpoint, "served_model_name"), bool(endpoint.raw.get("registered"))
+        ),
+        desired={str(role): desired.number(role, 0, 1_000_000) for role in desired.raw},
+        rendered={str(role): Rendered.read(roles.within(role)) for role in roles.raw},
+        templates=value.mapping("templates"),
+        proof=value.mapping("proof"),
+        cache=value.mapping("cache"),
+        machines=value.mapping("machines"),
+        starts=starts.read(value, "starts"),
         plain=value.raw,
     )
+
+
+def _maybe(value: Checked, key: str) -> str | None:
+    return value.text(key, required=False) or None
 
 
 def newest(found: t.Iterable[Record]) -> Record | None:

@@ -91,7 +91,7 @@ class Tombstone:
 
     @classmethod
     def read(cls, value: Checked) -> Tombstone:
-        held = Checked(value.mapping("addresses"), value.where, f"{value.within}addresses.")
+        held = Checked(value.mapping("addresses"), value.where, f"{value.prefix}addresses.")
         return cls(
             host=value.text("host"),
             machine=value.text("machine", required=False) or None,

@@ -9,8 +9,17 @@ import typing as t
 from dataclasses import dataclass
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-_ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
+_ATTENTION = {
+    "attention",
+    "full_attention",
+    "sliding_attention",
+    "chunked_attention",
+    "indexed_attention",
+    "deepseek_sparse_attention",
+    "minimax_m3_sparse",
+}
 _RECURRENT_FIELDS = (
+    "conv_L_cache",
     "linear_conv_kernel_dim",
     "linear_key_head_dim",
     "linear_num_key_heads",
@@ -74,6 +83,12 @@ class ModelConfig:
             return True
         if any("m" in str(level.get("hybrid_override_pattern") or "").lower() for level in self.levels):
             return True
+        linear = self.get("linear_attn_config")
+        if isinstance(linear, t.Mapping) and linear.get("kda_layers"):
+            return True
+        # MiniMax-01: 0 is a layer of linear attention.
+        if 0 in self._each("attn_type_list"):
+            return True
         return any(self.get(name) is not None for name in _RECURRENT_FIELDS)
 
     @property
@@ -112,7 +127,11 @@ class ModelConfig:
 
     @property
     def head_size(self) -> int | None:
-        size, heads, hidden = self.number("head_dim"), self.number("num_attention_heads"), self.number("hidden_size")
+        size, heads, hidden = (
+            self.number("head_dim", "attention_head_dim"),
+            self.number("num_attention_heads"),
+            self.number("hidden_size"),
+        )
         return size or (hidden // heads if heads and hidden else None)
 
     @property
@@ -133,6 +152,21 @@ class ModelConfig:
         """The type of the weights as the file names it, without torch's prefix."""
         found = self.get("dtype") or self.get("torch_dtype")
         return found.replace("torch.", "").lower() if isinstance(found, str) else None
+
+    @property
+    def kv_cache_brought(self) -> str | None:
+        """The type of the KV cache that a quantized checkpoint brings, in an engine's word; None: it brings none, or none that is known."""
+        told = self.get("quantization_config")
+        inner = told.get("quantization") if isinstance(told, t.Mapping) else None
+        for level in (inner, told):
+            if not isinstance(level, t.Mapping):
+                continue
+            scheme, name = level.get("kv_cache_scheme"), level.get("kv_cache_quant_algo")
+            if isinstance(scheme, t.Mapping) and scheme.get("num_bits") == 8:
+                return "fp8" if scheme.get("type") == "float" else "int8"
+            if isinstance(name, str):
+                return name.lower()
+        return None
 
     @property
     def plain_kv_cache(self) -> bool:

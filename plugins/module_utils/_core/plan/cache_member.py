@@ -82,22 +82,20 @@ def build(template: CacheTemplate, host: Host, seat: Seat, index: int, generatio
 
 def as_it_runs(service: CacheService, member: LiveMember) -> Member:
     """An instance of an earlier spec, as its label tells of it: its command line is on its host alone."""
-    label, seat = member.label, seat_of(member.label, member.host)
-    part = Part(member.host, rank=0, gpus=(), port=seat.port, ports=seat.ports, labels=label)
+    label, seat = member.label, seat_of(member)
+    part = Part(member.host, rank=0, gpus=(), port=seat.port, ports=seat.ports, labels=label.plain)
     return Member(
         id=member.id,
         role=ROLE,
         index=member.index,
         revision=member.revision,
-        address=label.get("address"),
+        address=label.address,
         kv_address=None,
-        url=label.get("url"),
+        url=label.url,
         parts=(part,),
-        probe=Probe(
-            label.get("url"), label.get("health"), (Listener("port", seat.port),), None, service.limits["start"]
-        ),
-        stop=Stop.from_plain(label.get("stop") or {}),
-        restart={"attempts": label.get("restart") or 0, "window": 300},
+        probe=Probe(label.url, label.health, (Listener("port", seat.port),), None, service.limits["start"]),
+        stop=Stop(label.grace, label.drain),
+        restart={"attempts": label.attempts, "window": 300},
     )
 
 

@@ -11,6 +11,7 @@ import typing as t
 
 from ..base.arguments import options
 from ..base.plain import Plain
+from ..facts.record import Record
 from ..spec.workload import GROUP, KINDS
 from ..work.member import Part
 from .value import Plan
@@ -76,17 +77,17 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def of_plan(plan: Plan, before: Plain, masked: Plain) -> list[Plain]:
+def of_plan(plan: Plan, before: Record, masked: Plain) -> list[Plain]:
     """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
     if not plan.changed and not plan.pending and not plan.steps:
         return []
-    kind, was = KINDS[plan.kind], before.get("revision")
+    kind, was = KINDS[plan.kind], before.revision
     revision = plan.revision if was in (None, plan.revision) else f"{was} -> {plan.revision}"
     recipe = f"mode {plan.mode}" if kind is GROUP else str(plan.mode)
     head = f"{kind.noun} {plan.group}: {plan.action}, {recipe}" + (f", revision {revision}" if revision else "")
     lines = [f"{head}, generation {plan.generation}"]
     changes = masked if plan.pending or plan.action == "restart" else {}
-    told = [_CHANGE + line for line in of_templates(before.get("templates") or {}, masked)] if changes else []
+    told = [_CHANGE + line for line in of_templates(before.templates, masked)] if changes else []
     if plan.pending:
         lines.append(f"pending, applied by {kind.restart(plan.group)}:")
         lines += [*told, *(_CHANGE + line for line in plan.moved)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..facts.label import Label
 from ..facts.observed import Host, LiveMember
 from ..spec.spec import ENGINE_ROLES
 from .member import identity, identity_of_source, member_id
@@ -61,7 +62,7 @@ def files(member: LiveMember, host: Host) -> list[tuple[str, str, str]]:
     """(fact, what its files were, what they are) where those that a member was started from have been exchanged on its own host. Their
     times are another thing on every host, so only a host itself can tell: weights of the same sizes under the same config are another
     model."""
-    identity_, source = member.label.get("identity") or {}, member.label.get("source") or {}
+    identity_, source = member.label.identity, member.label.source
     looks = (
         ("weights", "weights", (host.model(str(source.get("model"))).get("weights") or {}).get("times")),
         ("engine files", "engine_stamp", host.executable(str(source.get("executable"))).get("stamp")),
@@ -89,20 +90,18 @@ def running(members: t.Iterable[LiveMember]) -> list[Plain]:
     return [identity_of_label(m.label) for m in members if m.role in ENGINE_ROLES and m.alive]
 
 
-def identity_of_label(label: Plain) -> Plain:
+def identity_of_label(label: Label) -> Plain:
     """What a member was started as. A container's label says which image it really got, which the plan may not have known."""
-    known = dict(label.get("identity") or {})
-    image = label.get("image")
-    if isinstance(image, t.Mapping):
-        known |= {"engine": image.get("digest") or image.get("id"), "image_id": image.get("id")}
-    return known
+    image = label.image
+    known = {"engine": image.get("digest") or image.get("id"), "image_id": image.get("id")} if image else {}
+    return {**label.identity, **known}
 
 
 def changed_under(members: t.Iterable[LiveMember], hosts: t.Mapping[str, Host]) -> list[Moved]:
     """What has changed on the hosts under members that run: started again, they would be something else."""
     found: dict[tuple[str, str], Moved] = {}
     for member in members:
-        host, source = hosts.get(member.host), member.label.get("source")
+        host, source = hosts.get(member.host), member.label.source
         if member.role not in ENGINE_ROLES or not member.alive or host is None or not source:
             continue
         mine = moved([identity_of_label(member.label)], identity_of_source(host, source)) or files(member, host)
@@ -116,7 +115,7 @@ def changed_for_dead(members: t.Sequence[LiveMember], hosts: t.Mapping[str, Host
     found: dict[tuple[str, str], Moved] = {}
     theirs = running(members)
     for member in members:
-        host, source = hosts.get(member.host), member.label.get("source")
+        host, source = hosts.get(member.host), member.label.source
         if member.role not in ENGINE_ROLES or member.alive or host is None or not source:
             continue
         mine = moved(theirs, identity_of_source(host, source)) or (files(member, host) if theirs else [])
@@ -138,57 +137,50 @@ def leave_out(
     host that it was seated on. A restart stops all there is, and forms on what the hosts have now."""
     if request.action == "restart":
         return choice, seats, ()
-    refreshed = [m for m in choice.replace if m.id in choice.refresh]
-    alive = [*choice.keep, *refreshed]
-    found = changed_under(alive, request.hosts)
-    out = {m.member: m for m in reversed(_coming(request, choice, seats, running(alive)))}
-    if any(name in choice.refresh for name in out):
-        # Decode cannot be started anew, so the prefill that it would have to forget does not come back either.
-        for member in choice.replace:
-            if member.role == "prefill" and member.id in seats:
-                cause = next(m for name, m in out.items() if name in choice.refresh)
-                out.setdefault(member.id, Moved(cause.fact, cause.host, cause.was, cause.now, member.id))
+    found = changed_under(choice.keep, request.hosts)
+    out = {m.member: m for m in reversed(_coming(request, choice, seats, running(choice.keep)))}
+    for name, cause in [(name, m) for name, m in out.items() if name in choice.refresh]:
+        # Decode cannot be started anew, so the prefill that it would have to forget does not come either.
+        for prefill in choice.refresh[name]:
+            if prefill in seats:
+                out.setdefault(prefill, Moved(cause.fact, cause.host, cause.was, cause.now, prefill))
     growth = {member_id(request.name, one.role, one.index) for one in choice.create}
     for one in [*out.values(), *(m for m in found if (m.fact, m.host) not in {(o.fact, o.host) for o in out.values()})]:
         refused = request.action == "scale" and one.member in growth
         _say(request, one, one.member in out, findings.error if refused else findings.warning)
     every = tuple({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
-    return (*_without(request, choice, seats, set(out), refreshed), every)
+    return (*_without(request, choice, seats, set(out)), every)
 
 
 def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain]) -> list[Moved]:
     """What each member that comes would have, where that fits none of those that run."""
     found = []
-    names = [(m.id, m.role) for m in choice.replace]
+    again = {m.id: m for m in (*choice.replace, *(m for m in choice.keep if m.id in choice.refresh))}
+    names = [(m.id, m.role) for m in again.values()]
     names += [(member_id(request.name, one.role, one.index), one.role) for one in choice.create]
     for name, role in names:
-        if role not in ENGINE_ROLES or name not in seats:
+        place = again[name].host if name in choice.refresh else seats[name].host if name in seats else None
+        if role not in ENGINE_ROLES or place is None:
             continue
-        host, template = request.hosts[seats[name].host], request.template.roles[role]
+        host, template = request.hosts[place], request.template.roles[role]
         mine = identity(host, request.workload.model, template.executable, template.image)
-        was_here = next((m for m in choice.replace if m.id == name and m.host == host.name), None)
+        was_here = again[name] if name in again and again[name].host == host.name else None
         other = moved(theirs, mine) or (files(was_here, host) if was_here and theirs else [])
         found += [Moved(fact, host.name, was, now, name) for fact, was, now in other]
     return found
 
 
-def _without(
-    request: Request, choice: Choice, seats: Seats, out: set[str], refreshed: t.Sequence[LiveMember]
-) -> tuple[Choice, Seats]:
-    """Who would be replaced only for a prefill that does not come back stays as it is."""
+def _without(request: Request, choice: Choice, seats: Seats, out: set[str]) -> tuple[Choice, Seats]:
+    """Who would be started anew only for a prefill that does not come stays as it is."""
     if not out:
         return choice, seats
-    back = any(m.role == "prefill" and m.id not in out for m in choice.replace)
-    stay = [m for m in refreshed if m.id in out or not back]
-    gone = {*out, *(m.id for m in stay)}
     left = replace(
         choice,
-        keep=(*choice.keep, *stay),
-        replace=tuple(m for m in choice.replace if m.id not in gone),
+        replace=tuple(m for m in choice.replace if m.id not in out),
         create=tuple(one for one in choice.create if member_id(request.name, one.role, one.index) not in out),
-        refresh={name: why for name, why in choice.refresh.items() if name not in {m.id for m in stay}},
+        refresh={name: for_ for name, for_ in choice.refresh.items() if name not in out and set(for_) - out},
     )
-    return left, {name: seat for name, seat in seats.items() if name not in gone}
+    return left, {name: seat for name, seat in seats.items() if name not in out}
 
 
 def _say(request: Request, one: Moved, left_out: bool, say: t.Callable[..., None]) -> None:

@@ -150,20 +150,20 @@ def addresses_kept(graves: t.Iterable[Tombstone], formation: str | None) -> dict
 
 def to_record(formation: Formation, situation: Situation, machines: t.Mapping[str, str | None], run: Run) -> Plain:
     """What the record says of formations."""
-    before = situation.record
-    supersedes = list(before.get("supersedes") or ())
+    before = situation.last
+    supersedes = list(before.supersedes)
     if situation.formation and situation.formation != formation.id:
         supersedes.append(situation.formation)
     supersedes += [s.member.formation for s in situation.strays if s.member.formation]
     after = [one for one in dict.fromkeys(supersedes) if one != formation.id][-REMEMBERED:]
     # Of a host that nobody can ask it stays what it was.
-    known = before.get("machines") or {}
+    known = before.machines
     machines = {**{place.host: known.get(place.host) for place in situation.unknown}, **machines}
-    adopted = bool(situation.adopt) or bool(before.get("adopted"))
+    adopted = bool(situation.adopt) or before.adopted
     return {
         "formation": formation.id,
         "supersedes": after,
-        "formed": round(run.now, 3) if formation.made or not situation.formation else before.get("formed", 0.0),
+        "formed": round(run.now, 3) if formation.made or not situation.formation else before.formed,
         "adopted": adopted and not formation.made,
         "machines": {host: machine for host, machine in sorted(machines.items()) if machine},
         "tombstones": [grave.to_plain() for grave in formation.graves],

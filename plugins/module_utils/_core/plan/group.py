@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import replace
 
 from ..base.plain import Plain
+from ..facts.starts import Starts, plain
 from ..recipes.engine import Engine
 from ..rules import checks_cache, checks_hardware
 from ..spec.spec import Group
@@ -16,7 +17,7 @@ from ..spec.workload import GROUP
 from ..template.template import GroupTemplate
 from ..work.member import Member
 from ..work.share import Upstream
-from . import diff, drift, formations, record
+from . import diff, drift, formations, record, renewal
 from .drift import Moved
 from .group_choice import decide
 from .peer_snapshot import snapshot
@@ -26,7 +27,7 @@ from .rendering import render_members
 from .router_step import router_step
 from .seating import seat_members
 from .situation import Choice
-from .value import Endpoint, Plan, Proof, RouterStep
+from .value import Endpoint, Plan, Proof, Renewal, RouterStep
 from .way import Draft, Way
 
 GroupDraft = Draft[Group, GroupTemplate]
@@ -44,14 +45,25 @@ class Groups(Way[Group, GroupTemplate]):
         return seat_members(draft.asked, draft.choice, draft.formation, draft.findings)
 
     def drift(self, draft: GroupDraft) -> tuple[Choice, Seats, tuple[Moved, ...]]:
-        return drift.leave_out(draft.asked, draft.choice, draft.seats, draft.findings)
+        choice = draft.choice
+        if renewal.wanted(draft.asked):
+            stale = renewal.stale(draft.asked, choice, draft.seats, _starts(draft))
+            choice = replace(choice, refresh=stale)
+        choice, seats, moved = drift.leave_out(draft.asked, choice, draft.seats, draft.findings)
+        choice, seats = renewal.at_once(choice, seats)
+        return choice, seats, moved
 
     def check_hosts(self, draft: GroupDraft) -> None:
         check_hosts(draft.asked, draft.seats, {m.host for m in draft.choice.keep}, draft.findings)
 
     def render(self, draft: GroupDraft) -> tuple[Member, ...]:
         asked, findings = draft.asked, draft.findings
-        members = render_members(asked, draft.choice, draft.seats, draft.formation, draft.situation.record, findings)
+        members = render_members(asked, draft.choice, draft.seats, draft.formation, draft.situation.last, findings)
+        if renewal.wanted(asked):
+            kept, counted = {m.id for m in draft.choice.keep}, _starts(draft)
+            members = tuple(
+                renewal.with_starts(m, counted) if m.role == "decode" and m.id not in kept else m for m in members
+            )
         check_pasted(asked, [m for m in members if m.revision == asked.template.revision], findings)
         checks_hardware.check_members(members, asked.hosts, asked.template.engines, findings)
         checks_cache.check_members(members, asked.template, findings)
@@ -66,9 +78,15 @@ class Groups(Way[Group, GroupTemplate]):
         noted = step.member.with_parts(lambda part: replace(part, labels={**part.labels, "peers": peers}))
         return replace(step, member=noted)
 
+    def renew(self, draft: GroupDraft) -> tuple[Renewal, ...]:
+        if not draft.choice.refresh:
+            return ()
+        renewal.say(draft.asked, draft.choice, draft.router, draft.findings)
+        return renewal.rounds(draft.choice, draft.members, draft.router, _starts(draft))
+
     def fields(self, draft: GroupDraft) -> Plain:
         asked, choice, router = draft.asked, draft.choice, draft.router
-        group, template, noted = asked.workload, asked.template, draft.situation.record
+        group, template, noted = asked.workload, asked.template, draft.situation.last
         told = {
             "mode": template.mode.name,
             "runtime": group.runtime,
@@ -83,8 +101,8 @@ class Groups(Way[Group, GroupTemplate]):
         }
         if choice.pending:
             # Nothing comes, and what goes, waits or is proved is as it was started.
-            told |= {key: noted[key] for key in ("mode", "runtime") if noted.get(key)}
-            told |= {"proof": Proof.from_plain(noted["proof"])} if noted.get("proof") else {}
+            told |= {"mode": noted.mode or told["mode"], "runtime": noted.runtime or told["runtime"]}
+            told |= {"proof": Proof.from_plain(noted.proof)} if noted.proof else {}
         return told
 
     def record(self, draft: GroupDraft, plan: Plan) -> Plain:
@@ -94,13 +112,14 @@ class Groups(Way[Group, GroupTemplate]):
         identity = formations.to_record(draft.formation, situation, machines, asked.reality.run)
         left = {(m.host, m.id) for m, _why in choice.leave}
         still_there = {(m.host, m.id) for m in situation.members} - left
-        return record.of_group(plan, asked.workload, asked.template, situation.record, identity, still_there)
+        made = record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
+        return {**made, "starts": plain(_starts(draft))} if renewal.wanted(asked) else made
 
     def say(self, draft: GroupDraft, plan: Plan) -> Plan:
-        asked, noted = draft.asked, draft.situation.record
+        asked, noted = draft.asked, draft.situation.last
         if not draft.choice.pending:
             return plan
-        lines = diff.of_templates(noted.get("templates") or {}, asked.template.masked())
+        lines = diff.of_templates(noted.templates, asked.template.masked())
         recipe_only = record.same_spec(noted, asked.workload)
         draft.findings.warning(
             "pending-configuration",
@@ -115,15 +134,19 @@ class Groups(Way[Group, GroupTemplate]):
         return plan
 
 
+def _starts(draft: GroupDraft) -> Starts:
+    return renewal.starts(draft.asked, draft.situation, draft.choice, draft.seats, draft.formation)
+
+
 def _upstream(choice: Choice, engines: t.Mapping[str, Engine]) -> tuple[Upstream, ...]:
     """The prefills that may still hand requests to a decode which leaves: their running requests are waited for, too."""
     engine = engines.get("prefill")
-    if engine is None or not any(m.role == "decode" for m, _why in choice.leave):
+    if engine is None or not (choice.refresh or any(m.role == "decode" for m, _why in choice.leave)):
         return ()
     return tuple(
-        Upstream(m.id, m.label.get("url"), engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
+        Upstream(m.id, m.label.url, engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
         for m in choice.keep
-        if m.role == "prefill" and m.ready and m.label.get("url")
+        if m.role == "prefill" and m.ready and m.label.url
     )
 
 

@@ -23,7 +23,6 @@ class _Draft:
     leave: list[tuple[LiveMember, str]] = field(default_factory=list)
     replace: list[LiveMember] = field(default_factory=list)
     create: list[Coming] = field(default_factory=list)
-    refresh: dict[str, str] = field(default_factory=dict)
     desired: dict[str, int] = field(default_factory=dict)
     pending: bool = False
 
@@ -33,7 +32,6 @@ class _Draft:
             leave=tuple(self.leave),
             replace=tuple(self.replace),
             create=tuple(self.create),
-            refresh=self.refresh,
             desired=self.desired,
             pending=self.pending,
             strays=tuple(s.member for s in situation.strays),
@@ -54,11 +52,10 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         return choice.made(situation)
     choice.leave += [(m, "a run before this one began to drain it") for m in situation.members if m.draining]
     choice.pending = any(m.revision != revision for m in alive) or (
-        bool(situation.unknown) and situation.record.get("revision") not in (None, revision)
+        bool(situation.unknown) and situation.last.revision not in (None, revision)
     )
     for role in ENGINE_ROLES:
         _decide_role(role, request, situation, choice, findings)
-    _refresh(request, choice)
     _decide_router(situation, choice, findings)
     _form_anew(situation, choice)
     _say_outside(request, choice, findings)
@@ -73,7 +70,7 @@ def _form_anew(situation: Situation, choice: _Draft) -> None:
     again = {m.id: (m.role, m.index) for m in choice.replace}
     choice.leave += [(m, "it is down, and the group forms anew") for m in choice.replace]
     choice.create += [Coming(role, index, "the group forms anew") for role, index in again.values()]
-    choice.replace, choice.refresh = [], {}
+    choice.replace = []
 
 
 def _say_outside(request: Request, choice: _Draft, findings: Findings) -> None:
@@ -90,22 +87,10 @@ def _say_outside(request: Request, choice: _Draft, findings: Findings) -> None:
             )
 
 
-def _refresh(request: Request, choice: _Draft) -> None:
-    """A prefill that comes back leaves stale state with its peers in some engines: the mode says who is started anew with it. A router with
-    its peers on its command line is replaced by router_step.py."""
-    back = [m.id for m in choice.replace if m.role == "prefill"]
-    if not back or "decode" not in request.template.mode.refresh_with_prefill:
-        return
-    stale = [m for m in choice.keep if m.role == "decode"]
-    choice.refresh = {m.id: f"{', '.join(back)} comes back, and decode would keep what it knew of it" for m in stale}
-    choice.replace += stale
-    choice.keep = [m for m in choice.keep if m not in stale]
-
-
 def _desired(request: Request, situation: Situation, findings: Findings) -> dict[str, int]:
     """The count of each role: what scale asks for, else the inventory's, which a deploy lowers to only when told."""
     desired = {}
-    last = situation.record.get("desired") or {}
+    last = situation.last.desired
     for role in ENGINE_ROLES:
         inventory = request.workload.roles[role].replicas
         if request.action == "scale":
@@ -150,7 +135,7 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
     if choice.pending or situation.unknown:
         reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
         seen = {m.id for m in (*alive, *dead)} | {place.id for place in unknown}
-        gone = sorted(m["id"] for m in situation.record.get("members", ()) if m["role"] == role and m["id"] not in seen)
+        gone = sorted(p.id for p in situation.last.members if p.role == role and p.id not in seen)
         told = [f"{m.id} is down ({m.why or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
         for what in told:
             findings.warning("member-not-replaced", f"{what} and is not replaced: {reason}.", "", [role])

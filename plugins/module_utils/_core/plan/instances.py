@@ -35,9 +35,9 @@ def instances(service: CacheService, hosts: t.Mapping[str, Host], planned: t.Seq
     for name, host in hosts.items():
         for member in host.members:
             if member.group == service.name and member.role == ROLE:
-                address = str(member.label.get("address") or host.address or "")
-                ports = member.label.get("ports") or {}
-                found[name] = Instance(service.name, name, address, int(member.label["port"]), ports, member.alive)
+                address = member.label.address or host.address or ""
+                port, bands = member.label.port or 0, member.label.bands
+                found[name] = Instance(service.name, name, address, port, bands, member.alive)
     for plan in planned:
         if plan.group != service.name:
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.plain import Plain
-from ..facts.observed import Host
+from ..facts.observed import Host, LiveMember
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
@@ -210,6 +210,6 @@ def identity_of_source(host: Host, source: Plain) -> Plain:
     return identity(host, str(source.get("model")), str(source.get("executable")), source.get("image"))
 
 
-def seat_of(label: Plain, host: str) -> Seat:
+def seat_of(member: LiveMember) -> Seat:
     """The seat that a running member holds."""
-    return Seat(host, int(label["port"]), dict(label.get("ports") or {}), [str(g) for g in label.get("gpus") or ()])
+    return Seat(member.host, member.label.port or 0, dict(member.label.bands), list(member.gpus))

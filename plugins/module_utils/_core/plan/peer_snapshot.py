@@ -10,7 +10,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.plain import Plain, to_plain
-from ..facts.observed import LiveMember
+from ..facts.label import Known
+from ..facts.observed import LiveMember, Now
 from ..spec.spec import ENGINE_ROLES
 from .situation import Situation
 from .value import Peer, Start
@@ -36,10 +37,10 @@ class Change:
         return "; ".join(f"{what}: {', '.join(ids)}" for what, ids in told if ids)
 
 
-def registered_urls(live: Plain) -> set[str] | None:
+def registered_urls(router: LiveMember) -> set[str] | None:
     """The URLs in a router's registry, as this collection writes them; None when it could not be read."""
-    found = live.get("registered")
-    return None if found is None else {str(peer["url"]).rstrip("/") for peer in found}
+    found = router.now.registered
+    return None if found is None else {url.rstrip("/") for url in found}
 
 
 def snapshot(peers: t.Iterable[Peer], starts: t.Mapping[str, Start] | None = None) -> list[Plain]:
@@ -57,38 +58,29 @@ def snapshot(peers: t.Iterable[Peer], starts: t.Mapping[str, Start] | None = Non
     ]
 
 
-def started(live: Plain) -> Start:
-    """Which start of a member it is. Of `live` facts, or of what a wait saw."""
-    return Start(int(live.get("restarts") or 0), live.get("pid"), live.get("since"))
+def started(now: Now) -> Start:
+    """Which start of a member it is."""
+    return Start(now.restarts, now.pid, now.since)
 
 
-def same_start(noted: Start, now: Start) -> bool:
+def same_start(noted: Known, now: Start) -> bool:
     """Whether a peer still is the process that was noted. The time does not count: a clock may have been set since. What was noted by an
     older release without a start is believed."""
     return noted.restarts in (None, now.restarts) and noted.pid in (None, now.pid)
 
 
 def compare(
-    noted: t.Sequence[Plain], peers: t.Sequence[Peer], kept: t.Mapping[str, LiveMember], ignore: t.Collection[str] = ()
+    noted: t.Sequence[Known], peers: t.Sequence[Peer], kept: t.Mapping[str, LiveMember], ignore: t.Collection[str] = ()
 ) -> Change:
     """The peers of a router's snapshot against `peers`, of which `kept` run already. Of URLs in `ignore` nothing is known."""
     change = Change()
-    before = {p["member"]: p for p in noted if p["url"] not in ignore}
+    before = {p.member: p for p in noted if p.url not in ignore}
     after = {p.member: p for p in peers}
     for name, old in before.items():
         new, member = after.get(name), kept.get(name)
-        if (
-            new is None
-            or member is None
-            or (old.get("role"), old.get("url"), old.get("ports"))
-            != (
-                new.role,
-                new.url,
-                new.ports,
-            )
-        ):
+        if new is None or member is None or (old.role, old.url, old.bands) != (new.role, new.url, new.ports):
             change.gone.append(name)
-        elif not same_start(Start.from_plain(old), started(member.live)):
+        elif not same_start(old, started(member.now)):
             change.restarted.append(name)
         else:
             change.up.append(name)
@@ -102,17 +94,17 @@ def forgot_peers(situation: Situation) -> list[dict[str, str]]:
     """A router that has its members from its API and was started again by its runtime knows none of them: it answers, and nobody is
     served."""
     router = next((m for m in situation.of_role("router", alive=True)), None)
-    have = registered_urls(router.live) if router is not None else None
-    if router is None or router.label.get("policy") != "dynamic" or have is None:
+    have = registered_urls(router) if router is not None else None
+    if router is None or router.label.policy != "dynamic" or have is None:
         return []
     empty = []
     for role in ENGINE_ROLES:
-        urls = {m.label.get("url") for m in situation.of_role(role, alive=True)}
+        urls = {m.label.url for m in situation.of_role(role, alive=True)}
         if urls and not urls & have:
             empty.append(role)
     if not empty:
         return []
-    restarts = int(router.live.get("restarts") or 0)
+    restarts = router.now.restarts
     how = f"it was started again by its runtime ({restarts}x)" if restarts else "its registry was emptied"
     why = f"{router.id} has no {' and no '.join(empty)} member in its registry: {how}. Deploy registers them again"
     return [{"mark": "router_forgot_peers", "why": why}]
@@ -121,11 +113,11 @@ def forgot_peers(situation: Situation) -> list[dict[str, str]]:
 def stale_peers(situation: Situation) -> list[dict[str, str]]:
     """A router with its peers on its command line that has one which is gone, or is not the process that it knows."""
     router = next((m for m in situation.of_role("router", alive=True)), None)
-    if router is None or router.label.get("policy") != "restart" or router.label.get("peers") is None:
+    if router is None or router.label.policy != "restart" or router.label.peers is None:
         return []
     engines = {m.id: m for role in ENGINE_ROLES for m in situation.of_role(role, alive=True)}
-    peers = [Peer(m.id, m.role, m.label.get("url"), m.label.get("ports") or {}, None, 0) for m in engines.values()]
-    change = compare(router.label["peers"], peers, engines, situation.unknown_urls)
+    peers = [Peer(m.id, m.role, m.label.url, m.label.bands, None, 0) for m in engines.values()]
+    change = compare(router.label.peers, peers, engines, situation.unknown_urls)
     if not change.broken:
         return []
     return [{"mark": "router_peers_stale", "why": f"{router.id} was started with other peers ({change})"}]

@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.address import of_url
+from ..base.checked import ports_of
 from ..facts.observed import Hold, Host, LiveMember, Machine, Used
 from ..facts.record import Record, newest
 from ..work.member import Bands
@@ -24,6 +25,10 @@ class Seat:
     port: int
     ports: Bands
     gpus: t.Sequence[str]
+
+    @property
+    def held_ports(self) -> set[int]:
+        return ports_of(self.port, self.ports)
 
 
 # By member id.
@@ -193,8 +198,8 @@ def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) 
 def peers_named_by(router: LiveMember) -> t.Iterator[tuple[str, str, int]]:
     """(member, address, port) of the peers that a router has, by its command line and by its registry, whoever they are by now. Of an entry
     of its registry nobody says which member it is."""
-    told = [(str(p.get("member") or ""), p.get("url")) for p in router.label.get("peers") or ()]
-    told += [("", p.get("url")) for p in router.live.get("registered") or ()]
+    told = [(peer.member, peer.url) for peer in router.label.peers or ()]
+    told += [("", url) for url in router.now.registered or ()]
     for member, url in told:
         place = of_url(url)
         if place:

@@ -28,7 +28,7 @@ from .service import Services
 from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
 from .steps import removal_steps, steps_of, tombstone_steps
-from .value import Lost, Plan, RouterStep
+from .value import Lost, Plan, Renewal, RouterStep
 from .way import Draft, Way
 
 WAYS: tuple[Groups, Services] = (Groups(), Services())
@@ -59,6 +59,7 @@ def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findin
         draft = replace(draft, members=members, router=router)
     else:
         draft = replace(draft, router=router)
+    draft = replace(draft, renew=way.renew(draft))
     return _assembled(draft, way)
 
 
@@ -76,19 +77,20 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
         generation=formation.generation,
         members=draft.members,
         router=draft.router,
-        steps=tuple(steps_of(request, situation, choice, draft.router, draft.members, formation, way.kind.short)),
+        steps=tuple(steps_of(draft, way.kind.short)),
         hosts=slices_of(request, situation, choice, draft.members, draft.router, formation),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(choice.going),
+        hold=_hold(choice.going) + sum(_round_takes(one) for one in draft.renew),
         fence=_fence_of(situation, asked.reality.lost, formation.graves),
+        renew=draft.renew or None,
         **way.fields(draft),
     )
     plan = replace(plan, record=way.record(draft, plan))
     # Waiting for a member that comes up by itself is work, and changes nothing.
     worked = any(s.do != "wait" for s in plan.steps)
-    plan = replace(plan, changed=worked or differs(plan.record, situation.record))
+    plan = replace(plan, changed=worked or differs(plan.record, situation.last.plain))
     plan = way.say(draft, plan)
-    return plan.with_diff(diff.of_plan(plan, situation.record, asked.template.masked()))
+    return plan.with_diff(diff.of_plan(plan, situation.last, asked.template.masked()))
 
 
 def _situation(name: str, reality: Reality, kind: Kind, action: str, findings: Findings) -> Situation:
@@ -121,7 +123,7 @@ def removal(asked: Removal, findings: Findings) -> Plan:
     the rest keeps its tombstone until it has been seen."""
     kind, name, reality = asked.kind, asked.name, asked.reality
     situation = _situation(name, reality, kind, "remove", findings)
-    noted = situation.record
+    noted = situation.last
     graves, raised = formations.tombstones(situation, reality) if kind.joined else ((), {})
     formations.say_graves(name, graves, reality.hosts, findings)
     going = [*situation.members, *(s.member for s in situation.strays)]
@@ -132,22 +134,20 @@ def removal(asked: Removal, findings: Findings) -> Plan:
         kind=kind.name,
         action="remove",
         run=reality.run.nonce,
-        mode=noted.get("mode"),
-        runtime=noted.get("runtime") or next((m.label.get("runtime") for m in going), None),
-        revision=noted.get("revision"),
+        mode=noted.mode,
+        runtime=noted.runtime or next((m.label.runtime for m in going), None),
+        revision=noted.revision,
         formation=situation.formation,
         generation=situation.generation,
         readiness="any_per_role" if kind is GROUP else "all",
-        router=RouterStep(policy=(noted.get("router") or {}).get("policy"), why=f"the {kind.short} is removed"),
+        router=RouterStep(policy=noted.policy, why=f"the {kind.short} is removed"),
         steps=tuple(steps),
         hosts=removal_slices(name, situation, reality, any(grave.router for grave in graves)),
         unknown=tuple(place.id for place in situation.unknown),
         hold=_hold(going),
         fence=_fence_of(situation, reality.lost, graves),
-        record=record.of_removal(name, noted, graves),
-        cache=None
-        if kind is GROUP
-        else {**(noted.get("cache") or {}), "users": list(reality.users), "clients_note": ""},
+        record=record.of_removal(noted, graves),
+        cache=None if kind is GROUP else {**noted.cache, "users": list(reality.users), "clients_note": ""},
         changed=bool(steps),
     )
     return plan.with_diff(diff.of_plan(plan, noted, {}))
@@ -169,8 +169,12 @@ def _fence_of(situation: Situation, gone: t.Collection[str], graves: t.Iterable[
 
 def _hold(going: t.Iterable[LiveMember]) -> float:
     """For how many seconds at most members of this plan drain and stop: the lock must live longer on hosts that have nothing to do then."""
-    stops = [m.label.get("stop") or {} for m in going]
-    return max((float(s.get("drain") or 0) + float(s.get("grace") or 0) for s in stops), default=0.0)
+    return max(((m.label.drain or 0.0) + (m.label.grace or 0.0) for m in going), default=0.0)
+
+
+def _round_takes(one: Renewal) -> float:
+    """For how many seconds at most the members of a round drain, stop and start."""
+    return max((m.stop.drain or 0.0) + (m.stop.grace or 0.0) + m.probe.limit for m in one.members)
 
 
 def summary(plan: Plan) -> str:

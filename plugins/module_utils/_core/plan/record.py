@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.plain import Plain, to_plain
-from ..facts.record import REMOVED, SCHEMA
+from ..facts.record import REMOVED, SCHEMA, Record
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
 from ..spec.spec import Group
@@ -29,16 +29,16 @@ def of_group(
     plan: Plan,
     group: Group,
     template: GroupTemplate,
-    before: Plain,
+    last: Record,
     identity: Plain,
     still_there: t.Collection[tuple[str, str]] = (),
 ) -> Plain:
     """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `identity` is
     which formation it is of, and what of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and
     are left where they are."""
-    router = plan.router.member
+    router, before = plan.router.member, last.plain
     record: Draft = {
-        **_of_any(plan, before),
+        **_of_any(plan, last),
         **identity,
         "proof": to_plain(plan.proof),
         "spec": group.to_plain(),
@@ -60,7 +60,7 @@ def of_group(
     ]
     # Whoever is known only by the record has the place that it had: that nobody can ask it makes no record another one.
     record["members"].sort(key=lambda m: (_ORDER.get(m["role"], len(_ORDER)), m["index"]))
-    _keep_unknown(record, before, plan.unknown)
+    _keep_unknown(record, last, plan.unknown)
     if plan.pending:
         for key in ("revision", "spec", "templates", "choices"):
             record[key] = before.get(key, record[key])
@@ -69,9 +69,9 @@ def of_group(
 
 def of_service(plan: Plan, service: CacheService, template: CacheTemplate, situation: Situation) -> Plain:
     """What is kept of a cache service on its hosts. While a change is pending the applied spec stays what it was."""
-    before = situation.record
+    last, before = situation.last, situation.last.plain
     record: Draft = {
-        **_of_any(plan, before),
+        **_of_any(plan, last),
         "cache": service.to_plain(),
         "templates": template.masked(),
         "endpoint": {"url": None, "registered": False},
@@ -84,7 +84,7 @@ def of_service(plan: Plan, service: CacheService, template: CacheTemplate, situa
     return record
 
 
-def _of_any(plan: Plan, before: Plain) -> Draft:
+def _of_any(plan: Plan, last: Record) -> Draft:
     """What a record says of whatever workload."""
     return {
         "schema": SCHEMA,
@@ -92,7 +92,7 @@ def _of_any(plan: Plan, before: Plain) -> Draft:
         "mode": plan.mode,
         "runtime": plan.runtime,
         "generation": plan.generation,
-        "serial": int(before.get("serial", 0)) + 1,
+        "serial": last.serial + 1,
         "revision": plan.revision,
         "desired": dict(plan.desired),
         "members": [_place(m).to_plain() for m in plan.members],
@@ -108,9 +108,9 @@ def _place(member: Member) -> Place:
     )
 
 
-def _keep_unknown(record: Draft, before: Plain, unknown: t.Collection[str]) -> None:
+def _keep_unknown(record: Draft, last: Record, unknown: t.Collection[str]) -> None:
     """What the record says of members that nobody can ask it goes on saying: a router's address, peers."""
-    old = before.get("router") or {}
+    old = last.plain.get("router") or {}
     places = [p["member"] for p in old.get("peers") or ()]
     have = {p["member"] for p in record["router"]["peers"]}
     kept = [p for p in old.get("peers") or () if p["member"] in unknown and p["member"] not in have]
@@ -119,20 +119,21 @@ def _keep_unknown(record: Draft, before: Plain, unknown: t.Collection[str]) -> N
         record["router"]["peers"] = sorted(
             peers, key=lambda p: places.index(p["member"]) if p["member"] in places else len(places)
         )
-    if any(m["role"] == "router" and m["id"] in unknown for m in before.get("members", ())):
+    if any(p.role == "router" and p.id in unknown for p in last.members):
         record["router"]["url"] = old.get("url")
-        record["endpoint"] = {**record["endpoint"], "url": (before.get("endpoint") or {}).get("url")}
+        record["endpoint"] = {**record["endpoint"], "url": last.endpoint.url}
 
 
-def of_removal(name: str, before: Plain, graves: t.Sequence[Tombstone]) -> Plain:
+def of_removal(last: Record, graves: t.Sequence[Tombstone]) -> Plain:
     """What is left of a record when its group is removed while a tombstone stands: what may still run, and the numbers that the next
     formation comes after. Without a tombstone nothing is kept, and this is never written."""
+    before = last.plain
     kept = {key: before[key] for key in ("formation", "supersedes", "formed", "adopted", "generation") if key in before}
     return {
         "schema": SCHEMA,
-        "group": name,
+        "group": last.group,
         **kept,
-        "serial": int(before.get("serial", 0)) + 1,
+        "serial": last.serial + 1,
         "state": REMOVED,
         "members": [],
         "desired": {},
@@ -141,9 +142,9 @@ def of_removal(name: str, before: Plain, graves: t.Sequence[Tombstone]) -> Plain
     }
 
 
-def same_spec(record: Plain, group: Group) -> bool:
+def same_spec(last: Record, group: Group) -> bool:
     """Whether the applied spec is the same but for counts and placement: then only the recipe has changed."""
-    return _without_counts(record.get("spec") or {}) == _without_counts(group.to_plain())
+    return _without_counts(last.plain.get("spec") or {}) == _without_counts(group.to_plain())
 
 
 def _without_counts(spec: Plain) -> Plain:

@@ -16,6 +16,7 @@ from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.label import SCHEMA
 from ..facts.observed import Host, LiveMember
+from ..facts.record import Record
 from ..spec.spec import ENGINE_ROLES, ROLES
 from ..template.template import CompiledRole
 from ..work.member import Member
@@ -36,12 +37,12 @@ def render_members(
     choice: Choice,
     seats: t.Mapping[str, Seat],
     formation: Formation,
-    record: Plain,
+    record: Record,
     findings: Findings,
 ) -> tuple[Member, ...]:
     """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds. `record` is the group's
     as it is now."""
-    places = [(m.role, m.index, request.hosts[m.host], seat_of(m.label, m.host)) for m in choice.keep]
+    places = [(m.role, m.index, request.hosts[m.host], seat_of(m)) for m in choice.keep]
     places += [(m.role, m.index, request.hosts[seats[m.id].host], seats[m.id]) for m in choice.replace]
     for one in choice.create:
         new = seats.get(member_id(request.name, one.role, one.index))
@@ -158,13 +159,13 @@ def _kept(member: Member, running: LiveMember | None, formation: Formation) -> M
     if running is None:
         return member
     taken_over = {"schema": SCHEMA, "formation": formation.id, "adopted": True} if running.formation is None else {}
-    label = {**running.label, **taken_over}
-    kv_address = member.kv_address if member.role == "router" else running.label.get("kv_address") or member.kv_address
-    url = running.label.get("url") or member.url
+    label = {**running.label.plain, **taken_over}
+    kv_address = member.kv_address if member.role == "router" else running.label.kv_address or member.kv_address
+    url = running.label.url or member.url
     return replace(
         member.with_parts(lambda part: replace(part, labels=label)),
         revision=running.revision,
-        address=running.label.get("address") or member.address,
+        address=running.label.address or member.address,
         kv_address=kv_address,
         url=url,
         probe=replace(member.probe, url=url),

@@ -31,7 +31,7 @@ def router_step(
     policy, dialect = template.policy, template.recipe.dialect if template.recipe else None
     if choice.pending and kept is not None:
         # The router that runs is asked in its own way, whatever the spec says by now.
-        policy, dialect = kept.label.get("policy") or policy, kept.label.get("dialect") or dialect
+        policy, dialect = kept.label.policy or policy, kept.label.dialect or dialect
     base = RouterStep(
         member=router,
         peers=peers,
@@ -41,8 +41,8 @@ def router_step(
         # Members on hosts that do not answer now: they may serve, and stay registered.
         spare=tuple(sorted(situation.unknown_urls)),
         model=served_name(request, situation, choice),
-        starts={m.id: started(m.live) for m in choice.keep if m.role in ENGINE_ROLES},
-        read=kept is None or registered_urls(kept.live) is not None,
+        starts={m.id: started(m.now) for m in choice.keep if m.role in ENGINE_ROLES},
+        read=kept is None or registered_urls(kept) is not None,
     )
     if router is None:
         return replace(base, why="the group has no router after this")
@@ -60,7 +60,7 @@ def router_step(
 
 def served_name(request: Request, situation: Situation, choice: Choice) -> str:
     """The name that the members serve: while a change is pending, the one that they were started with."""
-    noted = (situation.record.get("endpoint") or {}).get("served_model_name") if choice.pending else None
+    noted = situation.last.endpoint.model if choice.pending else None
     return str(noted or request.workload.served_model_name)
 
 
@@ -123,26 +123,32 @@ def _say_outage(
 
 
 def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, choice: Choice) -> RouterStep:
-    registered = registered_urls(kept.live) if kept is not None else set()
+    registered = registered_urls(kept) if kept is not None else set()
     wanted = {p.url: p for p in base.peers}
     have: set[str | None] = set(registered or ())
+    # Who comes back where the router still has one that is gone gets no request before it serves; nor does one for which others are
+    # renewed, before they are.
+    late = {name for causes in choice.refresh.values() for name in causes}
+    stay = {m.id for m in choice.keep} - late
+    again = {str(p.url) for p in base.peers if p.url in have and p.member not in stay}
     if registered is None:
         # What it may have of those that leave or move is taken out before they stop, whether it can be read now or not.
         going = [*(m for m, _why in choice.leave), *choice.replace]
-        have |= {str(m.label["url"]) for m in going if m.role in ENGINE_ROLES and m.label.get("url")}
+        have |= {m.label.url for m in going if m.role in ENGINE_ROLES and m.label.url}
         have |= {
             str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url
         }
-    add = tuple(p for url, p in wanted.items() if url not in have)
-    remove = tuple(sorted(str(url) for url in have - set(wanted) - situation.unknown_urls))
+    add = tuple(p for url, p in wanted.items() if url not in have or url in again)
+    gone = {str(url) for url in have - set(wanted) - situation.unknown_urls}
+    remove = tuple(sorted(gone | again))
     found = replace(base, step="register", add=add, remove=remove)
     if kept is None:
         return replace(found, why="a new router learns its peers over its API")
     if registered is None:
         return replace(found, add=base.peers, why="the router's registry could not be read")
-    found = replace(found, clean=not remove)
+    found = replace(found, clean=not gone)
     why = f"{len(add)} to add, {len(remove)} to remove over the router's API"
-    if not have and wanted and int(kept.live.get("restarts") or 0):
+    if not have and wanted and kept.now.restarts:
         why = "it was started again by its runtime, and has forgotten its peers: all of them are registered anew"
     if add or remove:
         return replace(found, why=why)
@@ -159,7 +165,7 @@ def _restart(
     instead = replace(base, step="replace", late=True)
     if kept is None:
         return replace(instead, why="a new router gets its peers on its command line")
-    snapshot = kept.label.get("peers")
+    snapshot = kept.label.peers
     engines = {m.id: m for m in choice.keep if m.role in ENGINE_ROLES}
     change = compare(snapshot or (), base.peers, engines, situation.unknown_urls)
     if snapshot is not None and not change.broken and not change.added:

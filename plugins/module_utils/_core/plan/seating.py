@@ -36,7 +36,7 @@ def seat_members(
         port = group.roles["router"].port if member.role == "router" else None
         seat = None
         if room and member.host in request.patterns[member.role]:
-            old = seat_of(member.label, member.host)
+            old = seat_of(member)
             seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
                 member.id, role.bands, role.gpus, port
             )
@@ -74,7 +74,7 @@ def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) 
         gone = {m.id for m in choice.going if m.host == one.host}
         room = Room.of(host, gone, *reserved_on(request.reality.reserved, service.name, one.host))
         old = next((m for m in choice.going if m.id == name and m.host == one.host and m.ports), None)
-        seat = room.again(name, seat_of(old.label, one.host), bands, 0, service.port) if old else None
+        seat = room.again(name, seat_of(old), bands, 0, service.port) if old else None
         if seat is None:
             if service.port is not None:
                 # It goes to nobody else.

@@ -64,7 +64,7 @@ class Services(Way[CacheService, CacheTemplate]):
         asked, keep = draft.asked, draft.choice.keep
         same = [m for m in keep if m.revision == asked.template.revision]
         found = [as_it_runs(asked.workload, m) for m in keep if m.revision != asked.template.revision]
-        places = [(seat_of(m.label, m.host), m.index, m.generation) for m in same]
+        places = [(seat_of(m), m.index, m.generation) for m in same]
         places += [
             (seat, int(name.rpartition("-")[2]), draft.formation.generation) for name, seat in draft.seats.items()
         ]
@@ -102,7 +102,7 @@ class Services(Way[CacheService, CacheTemplate]):
 def _started_with(situation: Situation, wanted: str) -> str | None:
     """The runtime that instances of the service run under, where that is another one than its spec names."""
     members = (*situation.members, *(s.member for s in situation.strays))
-    others = {str(m.label["runtime"]) for m in members if m.label.get("runtime")} - {wanted}
+    others = {m.label.runtime for m in members if m.label.runtime} - {wanted}
     return min(others, default=None)
 
 
@@ -144,7 +144,7 @@ def _check_files(service: CacheService, host: Host, findings: Findings) -> None:
 def _say_pending(draft: ServiceDraft, plan: Plan) -> None:
     if not plan.pending:
         return
-    asked, before = draft.asked, draft.situation.record.get("templates") or {}
+    asked, before = draft.asked, draft.situation.last.templates
     lines = [line.strip() for line in diff.of_templates(before, asked.template.masked())]
     told = "; ".join(lines[:6] or draft.choice.outdated[:6])
     users = asked.reality.users if asked.workload.clients == "restart" else ()
@@ -166,11 +166,7 @@ def _say_clients(draft: ServiceDraft) -> bool:
     if not again or not users:
         return False
     places = {m.id: (m.address, m.leader.port) for m in draft.members}
-    moved = [
-        m.id
-        for m in again
-        if m.id in places and places[m.id] != (str(m.label.get("address") or ""), int(m.label.get("port") or 0))
-    ]
+    moved = [m.id for m in again if m.id in places and places[m.id] != (m.label.address or "", m.label.port or 0)]
     if asked.workload.clients == "reconnect" and not moved:
         return False
     names = ", ".join(users)

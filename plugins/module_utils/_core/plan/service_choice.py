@@ -60,7 +60,7 @@ def _judge(request: ServiceRequest, member: LiveMember, choice: _Draft) -> None:
         choice.create.append(Coming(ROLE, member.index, "the service restarts", member.host))
     elif not member.alive:
         choice.replace.append(member)
-    elif changed and not member.ready and (member.state == "restarting" or member.live.get("restarts")):
+    elif changed and not member.ready and (member.state == "restarting" or member.now.restarts):
         # It ends again and again, and somebody has mended its spec: there is nothing to keep.
         choice.replaces(member, f"it does not come up, and its spec has changed: {member.why}")
     else:

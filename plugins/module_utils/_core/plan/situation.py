@@ -163,8 +163,9 @@ class Stray:
 class Situation:
     """What there is of the workload: the members that count, those that nobody can ask, strays, and the record that holds."""
 
-    record: dict[str, t.Any]
     noted: Record | None
+    # The same; that of nothing where no host has one.
+    last: Record
     members: list[LiveMember]
     unknown: list[Place]
     generation: int
@@ -215,11 +216,20 @@ class Situation:
         unknown = _unknown(noted, {(m.host, m.id) for m in members}, hosts, silent, gone, unreadable)
         unknown += _unnamed(unreadable, unknown)
         generation = max([noted.generation if noted else 0, *(m.generation for m in members)])
-        record = dict(noted.plain) if noted else {}
         formation = noted.formation if noted else None
         standing_graves = tuple(graves[key] for key in sorted(graves, key=str))
         return cls(
-            record, noted, members, unknown, generation, formation, strays, adopt, damaged, standing_graves, renamed
+            noted,
+            noted or Record.nothing(name),
+            members,
+            unknown,
+            generation,
+            formation,
+            strays,
+            adopt,
+            damaged,
+            standing_graves,
+            renamed,
         )
 
     @property
@@ -238,7 +248,7 @@ class Situation:
 
 def _renamed(noted: Record | None, hosts: t.Mapping[str, Host], silent: t.Collection[str]) -> dict[str, str]:
     """Hosts of the record that are there under another name: a name that nobody answers to, on a machine that is one host now."""
-    machines = (noted.plain.get("machines") or {}) if noted else {}
+    machines = noted.machines if noted else {}
     by_id: dict[str, list[str]] = {}
     for host in hosts.values():
         if host.machine.id:
@@ -263,9 +273,9 @@ def standing(member: LiveMember, noted: Record | None) -> str:
     """Why a member does not count: empty when the record that holds names its place, and its label the record's formation. One that an
     earlier version started has no formation: it counts by generation, revision and place where the record is of that version, too, or was
     taken over from it."""
-    if member.live.get("unlabelled"):
+    if member.now.unlabelled:
         return "its label is gone: what it was started as is not known"
-    carried = member.live.get("formation") if member.live.get("listener_member") == member.id else None
+    carried = member.now.carried
     if carried and member.formation and carried != member.formation:
         return "its process is of another formation than its label says"
     if noted is None:
@@ -290,7 +300,7 @@ def _older(member: LiveMember, noted: Record) -> str:
 
 def _place(member: LiveMember, noted: Record | None) -> str:
     """The same for an instance of a cache service, which counts wherever it runs unless the record knows it elsewhere."""
-    if member.live.get("unlabelled"):
+    if member.now.unlabelled:
         return "its label is gone: what it was started as is not known"
     places = [p.host for p in noted.members if p.id == member.id] if noted else []
     return "the same instance runs elsewhere by now" if places and member.host not in places else ""
@@ -354,9 +364,10 @@ class Choice:
     leave: tuple[tuple[LiveMember, str], ...] = ()
     replace: tuple[LiveMember, ...] = ()
     create: tuple[Coming, ...] = ()
-    # Of those that are replaced: members that run and would not be but for others (mode: refresh_with_prefill), with why.
-    refresh: t.Mapping[str, str] = field(default_factory=dict)
-    # Why each of the others is replaced, where that is not that it is down.
+    # Who runs, and is started anew for others that come (renewal.py), with these: in rounds of its own, or among those that are
+    # replaced, and then stopped before anything starts.
+    refresh: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Why each is replaced, where that is not that it is down.
     whys: t.Mapping[str, str] = field(default_factory=dict)
     desired: t.Mapping[str, int] = field(default_factory=dict)
     pending: bool = False

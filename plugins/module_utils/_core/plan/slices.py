@@ -36,7 +36,7 @@ class _Draft:
     def leaves(self, member: LiveMember) -> None:
         """Have a member leave its host, whatever runtime started it."""
         self.absent.append(member.id)
-        runtime = str(member.label.get("runtime") or "")
+        runtime = member.label.runtime or ""
         if runtime and runtime not in self.runtimes:
             self.runtimes.append(runtime)
 
@@ -84,7 +84,7 @@ class _Slices:
                 places[place.host, place.id] = (place.ports, situation.formation, place.url)
         for member in (*situation.members, *(s.member for s in situation.strays)):
             if member.role != "router" and member.ports:
-                places[member.host, member.id] = (set(member.ports), member.formation, member.label.get("url"))
+                places[member.host, member.id] = (set(member.ports), member.formation, member.label.url)
         for mine in self.of.values():
             mine.hold = True
         for (host, name), (ports, formation, url) in sorted(places.items()):
@@ -123,6 +123,9 @@ def slices_of(
                 mine.seen_all = hosts[host].digest
     for gone, _why in choice.leave:
         slices.of[gone.host].leaves(gone)
+    for renewed in choice.replace:
+        if renewed.id in choice.refresh:
+            slices.of[renewed.host].leaves(renewed)
     for taken in situation.adopt:
         if any(taken is kept for kept in choice.keep):
             slices.of[taken.host].adopt.append(taken.id)

@@ -14,6 +14,7 @@ from ..base.errors import PdError
 from ..base.placeholders import fill
 from ..base.plain import Plain
 from ..facts.observed import Host, LiveMember
+from ..facts.record import Record, Rendered
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .member import values_of
 from .placement import Seat
@@ -22,13 +23,12 @@ from .placement import Seat
 Text = t.TypeVar("Text")
 
 
-def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared: Plain) -> Member:
+def as_started(member: LiveMember, host: Host, seat: Seat, record: Record, shared: Plain) -> Member:
     """The member in the shape that member.py gives those of the spec. `record` is the group's, `shared` are values of the whole group. What
     the record does not say (it is of an older release) stays empty."""
     label = member.label
-    role = ((record.get("templates") or {}).get("roles") or {}).get(member.role) or {}
+    role = record.rendered.get(member.role, Rendered())
     values = {**shared, **values_of(member.id, member.index, host, seat)}
-    source, probe = label.get("source") or {}, label.get("probe") or {}
 
     part = Part(
         host=member.host,
@@ -36,47 +36,47 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Plain, shared
         gpus=tuple(seat.gpus),
         port=seat.port,
         ports=seat.ports,
-        image=role.get("image"),
+        image=role.image,
         pull="missing",
         vendor=None,
-        model=source.get("model"),
-        executable=source.get("executable") or "",
-        argv=_all_filled(role.get("argv"), values),
-        mounts=_all_filled(role.get("mounts"), values),
-        devices=_all_filled(role.get("devices"), values),
-        env={name: _filled(text, values) for name, text in (role.get("env") or {}).items()},
-        secrets=tuple(role.get("secrets") or ()),
-        files=tuple({k: _filled(v, values) for k, v in file.items()} for file in role.get("files") or ()),
-        limits=role.get("resources") or {},
-        labels=label,
+        model=label.source.get("model"),
+        executable=label.source.get("executable") or "",
+        argv=_all_filled(role.argv, values),
+        mounts=_all_filled(role.mounts, values),
+        devices=_all_filled(role.devices, values),
+        env={name: _filled(text, values) for name, text in role.env.items()},
+        secrets=role.secrets,
+        files=tuple({k: _filled(v, values) for k, v in file.items()} for file in role.files),
+        limits=role.resources,
+        labels=label.plain,
     )
     return Member(
         id=member.id,
         role=member.role,
         index=member.index,
         revision=member.revision,
-        address=label.get("address"),
-        kv_address=label.get("kv_address") if member.role != "router" else None,
-        url=label.get("url"),
+        address=label.address,
+        kv_address=label.kv_address if member.role != "router" else None,
+        url=label.url,
         parts=(part,),
         probe=Probe(
-            url=label.get("url"),
-            health=label.get("health"),
+            url=label.url,
+            health=label.health,
             listening=(Listener("http", seat.port),),
-            backend=label.get("backend"),
+            backend=label.backend,
             limit=120,
-            busy=tuple(probe.get("busy") or ()),
-            held=tuple(probe.get("held") or ()),
-            metrics=probe.get("metrics"),
+            busy=label.busy,
+            held=label.held,
+            metrics=label.metrics,
         ),
-        stop=Stop.from_plain(label.get("stop") or {}),
-        restart={"attempts": int(label.get("restart") or 0)},
-        identity=label.get("identity") or {},
+        stop=Stop(label.grace, label.drain),
+        restart={"attempts": label.attempts},
+        identity=label.identity,
     )
 
 
-def _all_filled(texts: t.Iterable[Text] | None, values: Plain) -> tuple[Text, ...]:
-    return tuple(_filled(text, values) for text in texts or ())
+def _all_filled(texts: t.Iterable[Text], values: Plain) -> tuple[Text, ...]:
+    return tuple(_filled(text, values) for text in texts)
 
 
 def _filled(text: Text, values: Plain) -> Text:

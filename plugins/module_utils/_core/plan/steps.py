@@ -10,10 +10,10 @@ import typing as t
 from ..facts.observed import LiveMember
 from ..facts.tombstone import Tombstone
 from ..work.member import Member
-from .formations import Formation
 from .member import member_id
-from .situation import AnyRequest, Choice, Situation
-from .value import RouterStep, Step
+from .situation import AnyRequest, Choice, Situation, Template, Workload
+from .value import Renewal, RouterStep, Step
+from .way import Draft
 
 
 def step(phase: str, do: str, why: str, member: str | None = None, host: str | None = None) -> Step:
@@ -36,8 +36,7 @@ def _deregister() -> Step:
 
 def removal_steps(situation: Situation, hosts: t.Collection[str], word: str) -> list[Step]:
     """Out of service, the router, every other member, and then the record on `hosts`. A stray goes with the rest."""
-    registered = (situation.record.get("endpoint") or {}).get("registered")
-    steps = [_deregister()] if registered else []
+    steps = [_deregister()] if situation.last.endpoint.registered else []
     going = [(m, f"the {word} is removed") for m in situation.members]
     going += [(s.member, f"the {word} is removed; it is a stray: {s.why}") for s in situation.strays]
     for member, why in sorted(going, key=lambda one: (one[0].role != "router", one[0].host, one[0].id)):
@@ -48,18 +47,13 @@ def removal_steps(situation: Situation, hosts: t.Collection[str], word: str) -> 
     return steps
 
 
-def steps_of(
-    request: AnyRequest,
-    situation: Situation,
-    choice: Choice,
-    router: RouterStep,
-    members: t.Sequence[Member],
-    formation: Formation,
-    word: str,
-) -> list[Step]:
+def steps_of(draft: Draft[Workload, Template], word: str) -> list[Step]:
     """What a run does, in order. Phases are barriers across hosts. `word` is what the workload is called."""
+    request, situation, choice = t.cast("AnyRequest", draft.asked), draft.situation, draft.choice
+    router, formation = draft.router, draft.formation
     steps = _leave(request, situation, choice, router) + _stop(request, choice)
-    steps += _adopt(situation, choice) + _start(request, choice, members) + _router(choice, router)
+    steps += _adopt(situation, choice) + _start(request, choice, draft.members)
+    steps += _renew(draft.renew) + _router(choice, router)
     steps += tombstone_steps(situation, formation.graves, formation.raised)
     if (
         router.clean
@@ -69,7 +63,7 @@ def steps_of(
         steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s.do != "wait" for s in steps):
         steps.append(step("endpoint", "write", f"the record on every host of the {word}"))
-    elif router.member is not None and not (situation.record.get("endpoint") or {}).get("registered"):
+    elif router.member is not None and not situation.last.endpoint.registered:
         steps.append(step("endpoint", "register", "the run before this one did not get as far"))
     return steps
 
@@ -77,9 +71,8 @@ def steps_of(
 def _leave(request: AnyRequest, situation: Situation, choice: Choice, router: RouterStep) -> list[Step]:
     """Out of service first: the endpoint of a group that restarts, members that leave a router that stays."""
     if request.action == "restart":
-        registered = (situation.record.get("endpoint") or {}).get("registered")
         stop = [step("router_stop", "remove", why, m.id, m.host) for m, why in choice.leave if m.role == "router"]
-        return ([_deregister()] if registered else []) + stop
+        return ([_deregister()] if situation.last.endpoint.registered else []) + stop
     steps = []
     name, host = _place(router)
     if router.step == "register":
@@ -94,9 +87,10 @@ def _place(router: RouterStep) -> tuple[str | None, str | None]:
 
 
 def _stop(request: AnyRequest, choice: Choice) -> list[Step]:
+    going = [*choice.leave, *((m, choice.whys.get(m.id, "")) for m in choice.replace if m.id in choice.refresh)]
     return [
         step("stop", "remove", why, m.id, m.host)
-        for m, why in choice.leave
+        for m, why in going
         if m.role != "router" or request.action in ("deploy", "scale")
     ]
 
@@ -105,13 +99,22 @@ def _start(request: AnyRequest, choice: Choice, members: t.Sequence[Member]) -> 
     """Members that come, and those that come up by themselves."""
     hosts = {m.id: m.leader.host for m in members}
     steps = [
-        step("start", "replace", choice.refresh.get(m.id) or choice.whys.get(m.id) or _down(m), m.id, hosts[m.id])
+        step("start", "replace", choice.whys.get(m.id) or _down(m), m.id, hosts[m.id])
         for m in choice.replace
         if m.role != "router" and m.id in hosts
     ]
     whys = {member_id(request.name, one.role, one.index): one.why for one in choice.create if one.role != "router"}
     steps += [step("start", "create", whys[m.id], m.id, hosts[m.id]) for m in members if m.id in whys]
     return steps + _waits(choice.keep)
+
+
+def _renew(rounds: t.Iterable[Renewal]) -> list[Step]:
+    """Members that serve, started anew in rounds: after those that come are up, and before these serve."""
+    found = []
+    for number, one in enumerate(rounds, 1):
+        why = f"round {number}: it would take {', '.join(one.because)} for the process that was there before"
+        found += [step("renew", "replace", why, m.id, m.leader.host) for m in one.members]
+    return found
 
 
 def _adopt(situation: Situation, choice: Choice) -> list[Step]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..base.errors import PdError
 from ..base.plain import IF_ANY, Plain, every, name, names, reading, texts, to_plain
 from ..spec.workload import of_plan
 from ..work.member import Bands, Member
-from ..work.share import Share, Slice, Upstream
+from ..work.share import Seen, Share, Slice, Upstream
 
 _WAY_OUT = "Give it the plan that group_plan returned, whole."
 
@@ -59,6 +60,11 @@ class Start:
     @classmethod
     def from_plain(cls, raw: Plain) -> Start:
         return cls(raw.get("restarts"), raw.get("pid"), raw.get("started"))
+
+    @classmethod
+    def seen(cls, raw: Plain) -> Start:
+        """Of what a wait saw of a member."""
+        return cls(int(raw.get("restarts") or 0), raw.get("pid"), raw.get("since"))
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,27 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Renewal:
+    """One round of members that serve and are started anew for others that come (renewal.py). `members` are as they are started; `because`
+    are those that they must forget, of which one must be ready; `leaves` are the URLs that leave the router before, `peers` are whom it may
+    have meanwhile."""
+
+    members: tuple[Member, ...]
+    because: tuple[str, ...]
+    leaves: tuple[str, ...] = ()
+    peers: tuple[Peer, ...] = ()
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Renewal:
+        return cls(
+            members=tuple(Member.from_plain(one) for one in every(raw, "members")),
+            because=names(raw, "because"),
+            leaves=texts(raw, "leaves"),
+            peers=tuple(Peer.from_plain(one) for one in every(raw, "peers")),
+        )
+
+
+@dataclass(frozen=True)
 class Lost:
     """A host that is stated to be lost, for the fence command: its machine, its address, and what it had."""
 
@@ -211,6 +238,8 @@ class Plan:
     dead_locks: tuple[str, ...] | None = field(default=None, metadata=IF_ANY)
     cache: Plain | None = field(default=None, metadata=IF_ANY)
     clients_restart: bool | None = field(default=None, metadata=IF_ANY)
+    # Rounds in which members that serve are started anew, after all others are up. None where there is none.
+    renew: tuple[Renewal, ...] | None = field(default=None, metadata=IF_ANY)
 
     @property
     def engines(self) -> tuple[Member, ...]:
@@ -243,6 +272,43 @@ class Plan:
             members=tuple(m for m in self.members if m.through(through)),
             hosts=mine,
             upstream=self.upstream,
+        )
+
+    def round(self, number: int) -> Plan:
+        """What is done in one round of renewal, as a plan of its own: its members leave the router, stop, start and come back. Every
+        host is in it, since all keep the lock. Raises PdError for a round that there is none of."""
+        if not 0 <= number < len(self.renew or ()):
+            raise PdError(f"The plan of {self.group} has no round {number} of renewal. {_WAY_OUT}")
+        one = (self.renew or ())[number]
+
+        def slice_of(place: str, here: Slice) -> Slice:
+            mine = tuple(m.id for m in one.members if m.at(place) is not None)
+            return replace(here, absent=mine, create=mine, adopt=(), holds=(), observed=Seen())
+
+        router = self.router
+        dynamic = bool(one.leaves and router.member)
+        told = replace(
+            router,
+            step="register" if dynamic else "none",
+            peers=one.peers,
+            add=tuple(p for p in one.peers if p.member in {m.id for m in one.members}),
+            remove=one.leaves,
+            early=None,
+            late=False,
+        )
+        name, host = (router.member.id, router.member.leader.host) if router.member else (None, None)
+        steps = [Step("leave", "deregister", name, host, f"{url} leaves the router") for url in one.leaves]
+        steps += [Step("stop", "remove", m.id, m.leader.host, "it is renewed") for m in one.members]
+        steps += [Step("start", "replace", m.id, m.leader.host, "it is renewed") for m in one.members]
+        steps += [Step("register", "register", name, host, "it is back")] if dynamic else []
+        return replace(
+            self,
+            members=(*one.members, *(m for m in self.members if m.role == "router")),
+            router=told,
+            steps=tuple(steps),
+            hosts={place: slice_of(place, here) for place, here in self.hosts.items()},
+            renew=None,
+            diff=(),
         )
 
     def with_diff(self, diff: t.Iterable[Plain]) -> Plan:
@@ -302,6 +368,9 @@ class Plan:
             dead_locks=None if dead is None else tuple(dead),
             cache=dict(raw["cache"]) if raw.get("cache") else None,
             clients_restart=raw.get("clients_restart"),
+            renew=tuple(Renewal.from_plain(one) for one in raw["renew"])
+            if raw.get("renew") and through is None
+            else None,
         )
 
 

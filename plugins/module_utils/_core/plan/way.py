@@ -16,7 +16,7 @@ from .drift import Moved
 from .formations import Formation
 from .placement import Seats
 from .situation import Asked, Choice, Situation, Template, Workload
-from .value import Plan, RouterStep
+from .value import Plan, Renewal, RouterStep
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Draft(t.Generic[Workload, Template]):
     moved: tuple[Moved, ...] = ()
     members: tuple[Member, ...] = ()
     router: RouterStep = field(default_factory=RouterStep)
+    renew: tuple[Renewal, ...] = ()
 
 
 class Way(t.Generic[Workload, Template]):
@@ -62,6 +63,10 @@ class Way(t.Generic[Workload, Template]):
     def router(self, draft: Draft[Workload, Template]) -> RouterStep:
         """What the router does."""
         raise NotImplementedError
+
+    def renew(self, draft: Draft[Workload, Template]) -> tuple[Renewal, ...]:
+        """The rounds in which members that stay are started anew for those that come. Where members are no peers, there are none."""
+        return draft.renew
 
     def fields(self, draft: Draft[Workload, Template]) -> Plain:
         """The plan as far as only the kind knows it: runtime, mode, what is proved, what clients are told."""

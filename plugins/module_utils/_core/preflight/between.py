@@ -10,6 +10,8 @@ import typing as t
 from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..model import kv_size, model_config
+from ..model.kv_size import KvSize
+from ..model.layers import Unknown
 from .hosts import Preflight, rate, size
 
 PROMPT = 4096
@@ -18,6 +20,7 @@ SHARE, TCP_LIMIT = 0.5, 20_000
 # A prompt that waits longer than this for its KV cache had better be computed where it is answered.
 SLOW = 1.0
 CLOCK = 1.0
+MANAGER = "hybrid_kv_cache_manager"
 
 
 def judge_between(flight: Preflight, findings: Findings) -> None:
@@ -152,13 +155,13 @@ def _mtu(flight: Preflight, findings: Findings) -> None:
 
 
 def _speed(flight: Preflight, findings: Findings) -> None:
-    token = bytes_of_token(flight)
-    if token:
-        flight.row(
-            "KV cache",
-            flight.request.workload.name,
-            f"{kv_size.in_words(token)} a token, {size(token * PROMPT)} for {PROMPT} tokens",
-        )
+    told_size = kv_size_of(flight)
+    cache = told_size if isinstance(told_size, KvSize) else None
+    if cache:
+        told = f"{cache}; {_at_least(cache)}{size(cache.of(PROMPT))} for {PROMPT} tokens"
+        flight.row("KV cache", flight.request.workload.name, told)
+    elif isinstance(told_size, Unknown):
+        flight.row("KV cache", flight.request.workload.name, f"not known: {told_size.why}", "", "unverified")
     for name, reach in flight.reaches.items():
         for told in reach.get("measured") or ():
             peer = told["peer"]
@@ -183,8 +186,8 @@ def _speed(flight: Preflight, findings: Findings) -> None:
             got = told["bytes"] * 8 / told["seconds"] / 1e6
             speeds = [flight.hosts[one].kv.speed for one in (name, peer)]
             link = min(speed for speed in speeds if speed) if all(speeds) else None
-            verdict = _slow(flight, way, name, got, link, token, findings)
-            took = f", {PROMPT} tokens in {kv_size.seconds(token, PROMPT, got):.2g} s" if token else ""
+            verdict = _slow(flight, way, name, got, link, cache, findings)
+            took = f", {PROMPT} tokens in {kv_size.seconds(cache.of(PROMPT), got):.2g} s" if cache else ""
             of_link = f" of {rate(link)}" if link else ""
             flight.row("bandwidth", way, f"{rate(got)}{of_link} by TCP{took}", "", verdict)
     if flight.tour["left_out"]:
@@ -192,7 +195,7 @@ def _speed(flight: Preflight, findings: Findings) -> None:
 
 
 def _slow(
-    flight: Preflight, way: str, name: str, got: float, link: float | None, token: int | None, findings: Findings
+    flight: Preflight, way: str, name: str, got: float, link: float | None, cache: KvSize | None, findings: Findings
 ) -> str:
     verdict = "ok"
     rdma = bool(flight.hosts[name].kv_devices)
@@ -206,13 +209,13 @@ def _slow(
             [],
             name,
         )
-    took = kv_size.seconds(token, PROMPT, link if rdma and link else got) if token else 0
-    if took > SLOW:
+    took = kv_size.seconds(cache.of(PROMPT), link if rdma and link else got) if cache else 0
+    if cache and took > SLOW:
         verdict = "warning"
         findings.warning(
             "kv-transfer-slow",
-            f"{way}: the KV cache of a prompt of {PROMPT} tokens is {size((token or 0) * PROMPT)}"
-            f" ({kv_size.in_words(token)} a token) and takes {took:.2g} s at"
+            f"{way}: the KV cache of a prompt of {PROMPT} tokens is {_at_least(cache)}{size(cache.of(PROMPT))}"
+            f" ({cache}) and takes {took:.2g} s at"
             f" {rate(link if rdma and link else got)}; expected is {SLOW:g} s at most: computing it where it is"
             " answered may be faster.",
             "Use a faster KV interface (pd_kv_interface), RDMA, an FP8 KV cache on both roles, or no"
@@ -223,8 +226,12 @@ def _slow(
     return verdict
 
 
-def bytes_of_token(flight: Preflight) -> int | None:
-    """By the config.json of the first host that has read it, and what the members' arguments make of it."""
+def _at_least(cache: KvSize) -> str:
+    return "at least " if cache.missing else ""
+
+
+def kv_size_of(flight: Preflight) -> KvSize | Unknown | None:
+    """By the config.json of the first host that has read it, and what decode's arguments make of it; None where nobody has one."""
     group, template = flight.request.workload, flight.request.template
     configs = (h.model(group.model).get("config") for h in flight.hosts.values())
     config = model_config.read(next((c for c in configs if c), None))
@@ -233,10 +240,15 @@ def bytes_of_token(flight: Preflight) -> int | None:
     if config is None or engine is None:
         return None
     argv = Arguments(decode.argv)
-    cache = argv.value(engine.names("kv_cache_dtype"))
-    if cache in (None, "auto"):
-        cache = argv.value(engine.names("dtype"))
-    return kv_size.of_token(config, cache, decode.sizes.attention if decode.sizes else 1)
+    dtype = argv.value(engine.names("kv_cache_dtype"))
+    if dtype in (None, "auto") and not config.kv_cache_brought:
+        dtype = argv.value(engine.names("dtype"))
+    speculation = engine.speculation(argv)
+    drafting = bool(speculation and not speculation.draftless)
+    told = kv_size.of_model(config, dtype, decode.sizes.attention if decode.sizes else 1, drafting)
+    on, off, _default = engine.toggles.get(MANAGER, ("", "", None))
+    # Without it the engine keeps and sends every token of layers with a window.
+    return told.unbounded() if isinstance(told, KvSize) and off and argv.toggle(on, off) is False else told
 
 
 # -- alike ------------------------------------------------------------------------------------------------------------------------------

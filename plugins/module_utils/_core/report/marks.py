@@ -139,12 +139,10 @@ def _caches(engines: t.Sequence[LiveMember]) -> list[Mark]:
     """Members that were started without the cache that their role has, by their labels."""
     marks: list[Mark] = []
     for member in engines:
-        cache = member.label.get("cache")
-        if isinstance(cache, t.Mapping) and cache.get("injected") is False:
-            what = " ".join(str(cache[key]) for key in ("provider", "service") if cache.get(key))
-            why = (
-                f"{member.id} runs without its cache ({what or 'unnamed'}): {cache.get('why') or 'no reason is known'}"
-            )
+        cache = member.label.cache
+        if cache is not None and cache.injected is False:
+            what = " ".join(filter(None, (cache.provider, cache.service)))
+            why = f"{member.id} runs without its cache ({what or 'unnamed'}): {cache.why or 'no reason is known'}"
             marks.append({"mark": "cache_not_injected", "why": why})
     return marks
 
@@ -157,13 +155,13 @@ def _hosts_changed(kind: Kind, situation: Situation, hosts: t.Mapping[str, Host]
         host = hosts.get(member.host)
         if host is None or not member.alive or member.draining:
             continue
-        now = {"address": host.address, "kv_address": host.kv_address}
-        for key, what in (("address", "address"), ("kv_address", "address of the KV interface")):
-            was = member.label.get(key)
-            # Which interface is chosen depends on the mode: an address that the host still has has not changed.
-            held = key == "kv_address" and was in host.interface_addresses
-            if was and now[key] and was != now[key] and not held and (key == "address" or member.role in ENGINE_ROLES):
-                found.setdefault((member.host, f"{what} {was} -> {now[key]}"), []).append(member.id)
+        moved = [("address", member.label.address, host.address)]
+        # Which interface is chosen depends on the mode: an address that the host still has has not changed.
+        if member.role in ENGINE_ROLES and member.label.kv_address not in host.interface_addresses:
+            moved.append(("address of the KV interface", member.label.kv_address, host.kv_address))
+        for what, was, now in moved:
+            if was and now and was != now:
+                found.setdefault((member.host, f"{what} {was} -> {now}"), []).append(member.id)
         gone = [gpu for gpu in member.gpus if gpu not in {one.id for one in host.gpus}]
         if gone:
             found.setdefault((member.host, f"GPU {', '.join(gone)} is not there any more"), []).append(member.id)

@@ -27,7 +27,7 @@ def strays_of(situation: Situation) -> list[Row]:
 
 
 def row(member: LiveMember) -> Row:
-    live, label = member.live, member.label
+    now, label = member.now, member.label
     return {
         "id": member.id,
         "role": member.role,
@@ -35,17 +35,17 @@ def row(member: LiveMember) -> Row:
         "state": member.condition,
         "ready": member.condition == "ready",
         "why": member.why,
-        "pid": live.get("pid"),
-        "restarts": live.get("restarts", 0),
-        "since": live.get("since"),
-        "url": label.get("url"),
-        "address": f"{label['address']}:{label['port']}" if label.get("address") and label.get("port") else None,
-        "port": label.get("port"),
-        "ports": label.get("ports") or {},
+        "pid": now.pid,
+        "restarts": now.restarts,
+        "since": now.since,
+        "url": label.url,
+        "address": f"{label.address}:{label.port}" if label.address and label.port else None,
+        "port": label.port,
+        "ports": label.bands,
         "gpus": member.gpus,
         "revision": member.revision,
         "generation": member.generation,
-        "log": live.get("log"),
+        "log": now.log,
     }
 
 

@@ -73,12 +73,12 @@ def of(
     """The state of a workload, with all that is reported of it. `away` are hosts out of service."""
     kind, name = subject.kind, subject.name
     situation = Situation.of(name, hosts, silent, away, formations=kind.joined)
-    noted, template = situation.record, subject.template
+    noted, template = situation.last, subject.template
     desired = _desired(subject, situation)
     roles = {role: members.counts_of(role, situation, desired.get(role, 0)) for role in kind.roles}
-    registered = bool((noted.get("endpoint") or {}).get("registered"))
+    registered = noted.endpoint.registered
     pending = template is not None and any(m.revision != template.revision for m in situation.members if m.alive)
-    lines = diff.of_templates(noted.get("templates") or {}, template.masked()) if pending and template else []
+    lines = diff.of_templates(noted.templates, template.masked()) if pending and template else []
     recipe_changed = bool(pending and subject.group and record.same_spec(noted, subject.group))
     moved = [one.line() for one in drift.changed(situation.members, hosts)]
     pending = pending or bool(moved)
@@ -88,7 +88,7 @@ def of(
             "partial",
             "its router has stale peers, and is replaced by the restart that applies what is pending",
         )
-    if state == kind.states.nothing and not noted and silent:
+    if state == kind.states.nothing and situation.noted is None and silent:
         message = f"nothing is known of it, and {reach.of_hosts(dict.fromkeys(silent, ()))}"
     told = marks.of(
         kind, subject.group, subject.group_template, situation, hosts, roles, state, subject.findings, reach
@@ -103,7 +103,7 @@ def of(
         "message": message,
         "generation": situation.generation,
         "formation": situation.formation,
-        "revision": noted.get("revision"),
+        "revision": noted.revision,
         "spec_revision": template.revision if template else None,
         "pending": pending,
         "pending_diff": lines + moved,
@@ -117,7 +117,7 @@ def of(
         "lock": next((host.locks[name] for host in hosts.values() if name in host.locks), None),
     }
     if kind.router:
-        endpoint = {**(noted.get("endpoint") or {"url": None}), "registered": registered}
+        endpoint = {"url": None, **(noted.plain.get("endpoint") or {}), "registered": registered}
         return {**common, "router": _router(situation), "endpoint": endpoint}
     found = users.of(name, subject.named_by, hosts, all_answered=not silent)
     return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
@@ -128,7 +128,7 @@ def _desired(subject: Subject, situation: Situation) -> dict[str, int]:
     if subject.kind is CACHE:
         here = len(situation.members) + len(situation.unknown)
         return dict.fromkeys(CACHE.roles, max(here, subject.wanted))
-    desired = dict(situation.record.get("desired") or {})
+    desired = dict(situation.last.desired)
     if subject.group is not None:
         desired = {r.name: desired.get(r.name, r.replicas) for r in subject.group.engine_roles}
     return {**desired, "router": 1}
@@ -137,7 +137,7 @@ def _desired(subject: Subject, situation: Situation) -> dict[str, int]:
 def _of_service(subject: Subject, situation: Situation, roles: t.Mapping[str, t.Mapping[str, int]]) -> dict[str, t.Any]:
     """What only a cache service has: a kind, and clients."""
     service, (counts,) = subject.service, roles.values()
-    about = service.to_plain() if service else situation.record.get("cache") or {}
+    about = service.to_plain() if service else situation.last.cache
     keys = ("provider", "scope", "clients", "address")
     return {**{key: about.get(key) for key in keys}, "ready": counts["ready"], "desired": counts["desired"]}
 
@@ -172,14 +172,13 @@ def _state(
 def _router(situation: Situation) -> dict[str, t.Any]:
     router = next((m for m in situation.of_role("router") if m.alive), None)
     if router is None:
-        return {"policy": (situation.record.get("router") or {}).get("policy"), "peers": [], "confirmed": False}
-    registered = router.live.get("registered")
-    if registered is None and router.label.get("policy") != "dynamic":
-        registered = router.label.get("peers") or []
-    wanted = {m.label.get("url") for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
-    urls = registered_urls({"registered": registered or ()}) or set()
+        return {"policy": situation.last.policy, "peers": [], "confirmed": False}
+    urls = registered_urls(router)
+    if urls is None:
+        urls = {peer.url for peer in router.label.peers or () if router.label.policy != "dynamic"}
+    wanted = {m.label.url for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
     return {
-        "policy": router.label.get("policy"),
+        "policy": router.label.policy,
         "peers": sorted(urls),
         "confirmed": urls == wanted,
         "missing": sorted(str(u) for u in wanted - urls),

@@ -14,8 +14,8 @@ from ..spec.workload import CACHE
 
 def uses(member: LiveMember, service: str) -> bool:
     """Whether a member lives and was started with the service, as its label says: a spec may have been edited since."""
-    cache = member.label.get("cache")
-    ours = isinstance(cache, t.Mapping) and cache.get("service") == service and bool(cache.get("injected"))
+    cache = member.label.cache
+    ours = cache is not None and cache.service == service and bool(cache.injected)
     return ours and member.alive and member.role not in CACHE.roles
 
 

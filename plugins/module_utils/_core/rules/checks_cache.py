@@ -61,8 +61,8 @@ class Pools:
         for host in known.hosts.values():
             for member in host.members:
                 if member.role == CACHE:
-                    address = str(member.label.get("address") or host.address or "")
-                    self._add(member.group, address, member.label.get("port"))
+                    address = member.label.address or host.address or ""
+                    self._add(member.group, address, member.label.port)
 
     def _add(self, name: str, host: str, port: t.Any) -> None:
         # One that listens on its own host alone has the same address on every host.
@@ -106,9 +106,9 @@ def _check_sharing(group: Group, uses: t.Mapping[str, Use], known: Known, pools:
     """Another group on the same service, as far as the inventory and the hosts tell."""
     users: dict[str, set[str]] = {name: {str(g) for g in groups} for name, groups in known.cache_users.items()}
     for member in (one for host in known.hosts.values() for one in host.members):
-        cache = member.label.get("cache")
-        if isinstance(cache, t.Mapping) and cache.get("service"):
-            users.setdefault(str(cache["service"]), set()).add(member.group)
+        cache = member.label.cache
+        if cache is not None and cache.service:
+            users.setdefault(cache.service, set()).add(member.group)
     for use in uses.values():
         name = use.service_name
         if not name or not use.provider.own_service:
@@ -289,11 +289,11 @@ def _check_capacity(side: Side, use: Use, findings: Findings) -> None:
     size = use.options.get(capacity.get("option", ""))
     told = side.settled("context_length")
     tokens = read_integer(told, side.engine.units) if told else None
-    per_token = kv_size.of_token(side.config, side.value("kv_cache_dtype"), side.sizes.tensor) if side.config else None
-    if not size or not tokens or not per_token:
+    kept = kv_size.of_model(side.config, side.value("kv_cache_dtype"), side.sizes.tensor) if side.config else None
+    if not size or not tokens or not isinstance(kept, kv_size.KvSize):
         return
     ranks = side.sizes.tensor * side.sizes.pipeline * side.sizes.data if capacity.get("each") == "gpu" else 1
-    holds, prompt = size * ranks, per_token * tokens
+    holds, prompt = size * ranks, kept.of(tokens)
     if holds < prompt * PROMPTS:
         findings.warning(
             "kv-cache-too-small",
