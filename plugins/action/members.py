@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import replace
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ..module_utils._core.base.plain import Plain
 from ..module_utils._core.base.plain import to_plain as plain
+from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan import router_step
 from ..module_utils._core.plan.value import Plan, Roll, Start, locked_in_order
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._core.work.share import Share, Slice, Vacated
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._keys import first_keys, keys_of
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.locking import FirstLock, holder
 from ..plugin_utils.waiting import asked, wait_for_members
@@ -37,6 +41,8 @@ class ActionModule(PdAction):
         "state": {"type": "str", "default": "partial"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
+        "why": {"type": "str", "default": ""},
+        "proven": {"type": "str"},
         "started": {"type": "list", "elements": "str", "default": []},
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
@@ -64,7 +70,7 @@ class ActionModule(PdAction):
             return {"changed": False, "ok": True, "refused": False, "phase": phase, "held": held, "msg": held}
         arguments = self._arguments(plan, part, phase)
         if phase == "router":
-            arguments |= self._service(plan, part)
+            arguments |= self._service(plan, part, raw)
         result = self._module("members", arguments)
         if phase == "router" and not result.get("failed"):
             self._after_router(plan, part, arguments, result)
@@ -80,9 +86,18 @@ class ActionModule(PdAction):
             "break_lock": self.args["break_lock"],
             "registered": self.args["registered"],
             "state": self.args["state"],
+            "why": self.args["why"] or self._waits_for(),
             # What this run takes back the router may name from before.
             "lift": phase in ("endpoint", "forget") and not self.args["undo"] and self._router_is_clean(plan),
         }
+
+    def _waits_for(self) -> str:
+        """Why the endpoint is not registered, as the router's phase or the proof has said; empty where neither was bad."""
+        names = [*self.args["routed"], *([self.args["proven"]] if self.args["proven"] else ())]
+        group = str(self.args["plan"]["group"])
+        results = [result for name in names for result in self.results_of(name, group).values()]
+        bad = (r for r in results if r.get("good") is False or r.get("ok") is False or r.get("failed"))
+        return next((str(r.get("why") or r.get("msg")) for r in bad if r.get("why") or r.get("msg")), "")
 
     def _created(self) -> set[str]:
         """What this run has really created so far, by what its hosts said: a plan is no deed."""
@@ -169,7 +184,7 @@ class ActionModule(PdAction):
                 result.get("module_stderr") or result.get("module_stdout") or result.get("exception") or ""
             ).split("\n")
             last = next((line.strip() for line in reversed(said) if line.strip()), "it gave no reason")
-            result["msg"] = f"module {name} did not end as it should: {last}"
+            result["msg"] = f"module {name} did not end as it should: {printable(last)}"
         return t.cast("dict[str, t.Any]", result)
 
     def _starts(self) -> dict[str, Start]:
@@ -183,7 +198,7 @@ class ActionModule(PdAction):
                 found[name] = Start.seen(seen)
         return found
 
-    def _service(self, plan: Plan, part: Share) -> dict[str, t.Any]:
+    def _service(self, plan: Plan, part: Share, raw: Plain) -> dict[str, t.Any]:
         """What belongs to the router's phase beside starting it: that it answers, and under dynamic membership knows its peers."""
         router, step = part.members_of("router")[0], plan.router
         host, here = part.here()
@@ -202,7 +217,9 @@ class ActionModule(PdAction):
             "manage": step.policy == "dynamic",
             "spare": list(step.spare),
         }
-        return {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+        keys = first_keys(keys_of(self, raw)) if registered else {}
+        order = {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
+        return {**order, "keys": json.dumps(keys)}
 
     def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""

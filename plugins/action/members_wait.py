@@ -23,6 +23,7 @@ class ActionModule(PdAction):
         "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
         "hold": {"type": "bool", "default": True},
         "slice": {"type": "int", "default": SLICE},
+        "explain": {"type": "bool", "default": False},
         "state_dir": {"type": "path"},
         "runtime_options": {"type": "dict"},
         "strict": {"type": "bool", "default": False},
@@ -44,6 +45,7 @@ class ActionModule(PdAction):
             give_up=self.args["give_up"],
             slice_=min(30, max(1, self.args["slice"])),
             holder=holder(plan.run),
+            explain=self.args["explain"],
         )
         result["failed"] = bool(self.args["strict"] and result.get("not_ready"))
         return result

@@ -98,7 +98,7 @@ groups:
       description: The address for clients, and whether it is registered.
       type: dict
     router:
-      description: The router's policy and the peers that it has.
+      description: The router's policy and the peers that it has; null where its own list of them cannot be read.
       type: dict
 caches:
   description:

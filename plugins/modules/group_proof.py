@@ -66,8 +66,15 @@ options:
     description: How many pairs to measure at most. Every member is in one at least, even when that takes more.
     type: int
     default: 64
+  keys:
+    description:
+      - The keys that members may ask for, each a list by role, the likeliest first. The action plugin takes them from the group's spec.
+      - The keys that the router's own process has are tried before these, where the module runs on its host and may look. A secret that was
+        changed is in force after a restart only.
+    type: json
   api_key:
-    description: The key that the members ask for, if they do.
+    description:
+      - One key for the router and all members, before all others. It is needed only where the group is in no inventory of this run.
     type: str
 seealso:
   - module: inferops.pd.group_plan
@@ -140,6 +147,14 @@ router:
       asked.
   returned: always
   type: dict
+why:
+  description: The first thing that is not good, in a sentence; empty when all is.
+  returned: always
+  type: str
+group:
+  description: The group that was proved.
+  returned: always
+  type: str
 table:
   description: The result as lines for a person.
   returned: always
@@ -151,6 +166,7 @@ msg:
   type: str
 """
 
+import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -158,6 +174,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.proof.asked import Asked
 from ..module_utils._host.proof import Proof
+from ..module_utils._probes import credentials
 
 
 def prove(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -165,7 +182,18 @@ def prove(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if params["members"] is not None:
         asked = asked.only(params["members"])
     limits = params["timeout"], params["limit"], params["max_pairs"]
-    return Proof(asked, *limits, params["api_key"], params["formations"]).run()
+    own = credentials.of_listener(asked.router) if asked.router else ()
+    given = json.loads(params["keys"] or "{}")
+    return Proof(asked, *limits, keys_of(given, own, params["api_key"]), params["formations"]).run()
+
+
+def keys_of(given: t.Mapping[str, t.Any], own: t.Sequence[str], first: str | None) -> dict[str, list[str]]:
+    """The keys to try for each role: the one that was given, those of the router's own process, and those of the spec: where a secret was
+    changed since, the group still runs with what it was started with."""
+    return {
+        role: list(dict.fromkeys(key for key in (first, *own, *(given.get(role) or ())) if key))
+        for role in ("router", "prefill", "decode")
+    }
 
 
 def main() -> None:
@@ -177,6 +205,8 @@ def main() -> None:
             "timeout": {"type": "float", "default": 60},
             "limit": {"type": "float", "default": 600},
             "max_pairs": {"type": "int", "default": 64},
+            # As one text: Ansible takes every hidden value out of all that a module returns, and a key may be a word of it.
+            "keys": {"type": "json", "no_log": True},
             "api_key": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,

@@ -131,10 +131,16 @@ ansible_facts:
             reason: pd_kv_interface names it
             error:
         interfaces:
-          description: All interfaces with their addresses and RDMA devices.
+          description: All interfaces with their addresses, the C(networks) of these, and RDMA devices.
           returned: always
           type: list
           elements: dict
+        rdma_devices:
+          description: The RDMA devices by name, also those that belong to no interface.
+          returned: always
+          type: list
+          elements: str
+          sample: [mlx5_0, mlx5_1]
         gpus:
           description: The GPUs, each with C(id), C(model) and C(vendor).
           returned: always

@@ -75,6 +75,13 @@ options:
     description: The group's state, for the record. Only with O(phase=endpoint).
     type: str
     default: partial
+  why:
+    description: Why the endpoint is not registered, for the record, which status tells it from. Only with O(phase=endpoint).
+    type: str
+    default: ""
+  proven:
+    description: The name that the result of M(inferops.pd.group_proof) is registered under. For the action plugin.
+    type: str
   lift:
     description: Whether the router is seen to name nobody that is gone, so that ports which were held for it are free again.
     type: bool
@@ -115,6 +122,11 @@ options:
     type: list
     elements: dict
     default: []
+  keys:
+    description:
+      - The key that the members of each role ask for, which a router may need to look at them. For the action plugin, which takes it
+        from the group's spec.
+    type: json
   peers:
     description: What is registered with the router once it answers, as options of M(inferops.pd.router_peers). For the action plugin.
     type: dict
@@ -181,6 +193,7 @@ ok:
   type: bool
 """
 
+import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -203,6 +216,8 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "break_lock": {"type": "bool", "default": False},
         "registered": {"type": "str", "choices": ["yes", "no", "keep"], "default": "no"},
         "state": {"type": "str", "default": "partial"},
+        "why": {"type": "str", "default": ""},
+        "proven": {"type": "str"},
         "strict": {"type": "bool", "default": True},
         "undo": {"type": "bool", "default": False},
         "started": {"type": "list", "elements": "str", "default": []},
@@ -213,6 +228,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "waited": {"type": "str"},
         "router": {"type": "list", "elements": "dict", "default": []},
         "peers": {"type": "dict"},
+        "keys": {"type": "json", "no_log": True},
         "runtime_options": {"type": "dict"},
         "state_dir": {"type": "path"},
     }
@@ -229,6 +245,7 @@ def order_of(module: AnsibleModule, share: Share) -> Order:
         break_lock=given["break_lock"],
         registered=None if given["registered"] == "keep" else given["registered"] == "yes",
         state=given["state"],
+        why=given["why"],
         lift=given["lift"],
         check=module.check_mode,
     )
@@ -241,7 +258,15 @@ def serve(module: AnsibleModule, state: State) -> dict[str, t.Any]:
     given = module.params
     how = {"group": given["plan"]["group"], "runtime": given["plan"].get("runtime") or UNNOTED}
     how["runtime_options"] = given["runtime_options"]
-    return bring_into_service(given["router"], given["peers"], how, state, module.check_mode, given["holder"])
+    return bring_into_service(
+        given["router"],
+        given["peers"],
+        how,
+        state,
+        module.check_mode,
+        given["holder"],
+        json.loads(given["keys"] or "{}"),
+    )
 
 
 def main() -> None:

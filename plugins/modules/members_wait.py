@@ -71,6 +71,10 @@ options:
     description: Seconds of one look by the module, at most 30.
     type: int
     default: 10
+  explain:
+    description: Whether to tell of members that are ready, too, what their logs say is wrong, after requests through them have failed.
+    type: bool
+    default: false
   members:
     description: Set by the action plugin. The members of this host.
     type: list
@@ -184,6 +188,7 @@ def request_of(module: AnsibleModule) -> Request:
         memory=given["memory"],
         holder=given["holder"] if given["hold"] else None,
         runtime_options=given["runtime_options"],
+        explain=given["explain"],
     )
 
 
@@ -197,6 +202,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "hold": {"type": "bool", "default": True},
         "strict": {"type": "bool", "default": False},
         "slice": {"type": "int", "default": 10},
+        "explain": {"type": "bool", "default": False},
         "state_dir": {"type": "path"},
         "runtime_options": {"type": "dict"},
         "members": {"type": "list", "elements": "dict"},

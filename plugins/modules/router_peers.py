@@ -105,6 +105,12 @@ options:
         to a member that has come back before it has looked.
     type: float
     default: 30
+  keys:
+    description:
+      - The key that the members of each role ask for, by role. sglang-router reads a member's model and sizes with it; vllm-router has
+        it from its own environment (C(OPENAI_API_KEY)).
+      - A router that asks for a key itself is shown the one that its own process has, where the module runs on its host and may look.
+    type: dict
 seealso:
   - module: inferops.pd.group_plan
 """
@@ -196,6 +202,7 @@ def main() -> None:
             "manage": {"type": "bool", "default": True},
             "timeout": {"type": "float", "default": 30},
             "settle": {"type": "float", "default": 30},
+            "keys": {"type": "dict", "no_log": True},
         },
         supports_check_mode=True,
     )

@@ -179,7 +179,7 @@ class Groups(Workloads):
             return {}
         images = {r.image for r in template.roles.values() if r.image} if traits_of(group.runtime).images else set()
         return {
-            "models": [group.model],
+            "models": list(group.models()),
             "executables": sorted({role.executable for role in template.roles.values() if role.executable}),
             "images": sorted(images),
             "runtimes": [group.runtime],

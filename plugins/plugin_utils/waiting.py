@@ -19,6 +19,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._core.base.plain import Plain, to_plain
+from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan.value import Plan, Roll
 from ..module_utils._core.watch.readiness import decided, progress
 from ..module_utils._core.work.member import Member
@@ -186,9 +187,11 @@ def wait_for_members(
     give_up: str = "decided",
     slice_: int = SLICE,
     holder: t.Mapping[str, t.Any] | None = None,
+    explain: bool = False,
 ) -> Result:
     """Wait for the members of `plan` that are on the host of `action`: its engines, or its router. Failure is data: `not_ready` says why.
-    `roll` is who all of its hosts wait for, `options` tell how the host runs members.
+    `roll` is who all of its hosts wait for, `options` tell how the host runs members; with `explain` those that are ready are told of, too,
+    by what their logs say.
 
     Raises AnsibleConnectionFailure when the host stays out of reach."""
     variables = action.task_vars  # type: ignore[attr-defined]
@@ -201,6 +204,7 @@ def wait_for_members(
         "group": plan.group,
         **{name: options.get(name) for name in ("state_dir", "runtime_options")},
         "holder": dict(holder) if holder and hold else None,
+        "explain": explain or None,
     }
 
     def call(members: list[Plain], seconds: int, memory: dict[str, t.Any]) -> Result:
@@ -243,7 +247,7 @@ def _patiently(call: t.Callable[[], Result], host: str, say: t.Callable[[str], N
         except AnsibleConnectionFailure as exc:
             if attempt == LOST_CALLS:
                 raise
-            say(f"{host} does not answer ({str(exc)[:TEXT]}), asking again in {LOST_PAUSE:.0f} s")
+            say(f"{host} does not answer ({printable(exc, TEXT)}), asking again in {LOST_PAUSE:.0f} s")
             time.sleep(LOST_PAUSE)
     return {}
 

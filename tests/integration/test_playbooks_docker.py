@@ -118,6 +118,30 @@ def test_a_restart_on_another_runtime_leaves_nothing_of_the_first(site: Fleet) -
     assert site.untouched()
 
 
+def test_a_model_is_looked_at_where_it_is_mounted_from(site: Fleet, model: Path) -> None:
+    """The path of the spec is the container's alone: the host has the model elsewhere."""
+    inside = f"/weights-of-the-test/{model.name}"
+    site.group["model"] = inside
+    site.group["engine"]["mounts"].append(f"{model.parent}/none:/weights-of-the-test:ro")
+    site.write()
+    told = " ".join(site.play("deploy").refused().out.split())
+    assert (
+        f"{inside} ({model.parent}/none/{model.name} on the host, by the mounts of decode and prefill) is not there"
+        in told
+    )
+    assert site.engine.names() == []
+
+    site.group["engine"]["mounts"][-1] = f"{model.parent}:/weights-of-the-test:ro"
+    site.write()
+    site.play("deploy").ok()
+    assert sorted(site.started()) == ALL
+    member = site.engine.inspect("g-prefill-0")
+    assert [m["Destination"] for m in member["Mounts"] if m["Source"] == str(model.parent)] == ["/weights-of-the-test"]
+    assert site.ask()[0] == 200
+    assert site.play("deploy").ok().changed == 0
+    assert not site.play("status").ok().out.count("identity_moved")
+
+
 def test_what_goes_wrong_around_a_running_group(site: Fleet) -> None:
     site.play("deploy").ok()
     before = site.started()

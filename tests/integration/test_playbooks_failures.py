@@ -127,7 +127,13 @@ def test_a_group_that_answers_without_moving_its_cache_is_not_registered(
     assert re.search(told, run.out)
     assert "g-prefill-0  g-decode-0" in run.out
     assert not site.record()["endpoint"]["registered"]
-    assert "g: PARTIAL" in site.play("status").ok().out
+    # To the cause: where the KV cache was to go, what both logs say, what measures the way; and status says it as well.
+    assert re.search(r"KV cache: g-prefill-0 \(\S+, kv_side_channel \d+\) -> g-decode-0 \(", run.out)
+    assert "inferops.pd.preflight -e pd_group=g" in run.out
+    assert re.search(r"g-prefill-0 on node: its log (ends with|says): ", run.out)
+    assert re.search(r"g-decode-0 on node: its log (ends with|says): ", run.out)
+    status = " ".join(site.play("status").ok().out.split())
+    assert "g: PARTIAL (waiting for the endpoint to be registered: g-prefill-0 -> g-decode-0: " in status
     assert site.play("deploy").refused(), "a run that changes nothing must not take it for proven"
     assert not site.record()["endpoint"]["registered"]
 

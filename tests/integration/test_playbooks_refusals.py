@@ -69,6 +69,30 @@ SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
         {"roles.prefill.extra_args": ["--kv-transfer-config={kv_role: kv_both}"]},
         ["--kv-transfer-config", "JSON"],
     ),
+    "a port for two members": (
+        {"engine.args": ["--master-port=29500"]},
+        ["engine.args: --master-port=29500: 2 members (prefill and decode) would take it, and have the one host node"],
+    ),
+    "a port of the plan": (
+        {"roles.prefill.env": {"VLLM_NIXL_SIDE_CHANNEL_PORT": 21057}},
+        ["VLLM_NIXL_SIDE_CHANNEL_PORT is not yours to set", "${ports.kv_side_channel}"],
+    ),
+    "cards that the member has not": (
+        {"roles.prefill.env": {"CUDA_VISIBLE_DEVICES": "0,1"}, "roles.prefill.gpus": 1},
+        ["roles.prefill.env.CUDA_VISIBLE_DEVICES: '0,1': it names 2 cards, and a member has 1", "gpus: 0"],
+    ),
+    "an interface that is not there": (
+        {"roles.decode.env": {"GLOO_SOCKET_IFNAME": "nosuch0"}},
+        ["roles.decode.env.GLOO_SOCKET_IFNAME: 'nosuch0': node has no interface nosuch0; it has"],
+    ),
+    "an address that is not there": (
+        {"roles.decode.env": {"HOST_IP": "192.0.2.77"}},
+        ["roles.decode.env.HOST_IP: '192.0.2.77': node has no such address; it has"],
+    ),
+    "an RDMA device that is not there": (
+        {"roles.decode.env": {"NCCL_IB_HCA": "=nosuch_0"}},
+        ["node has no RDMA device nosuch_0; it has"],
+    ),
     "engine missing": (
         {"engine.executable": "/opt/none/vllm"},
         ["/opt/none/vllm is not there, or not executable, on node", "engine.executable"],

@@ -382,6 +382,10 @@ def die_at_load(reason: str) -> None:
     os._exit(1)
 
 
+# vllm/entrypoints/serve/middleware/authenticate.py
+GUARDED = ("/v1", "/v2", "/inference", "/cohere")
+
+
 class Handler(BaseHTTPRequestHandler):
     engine: Engine
     protocol_version = "HTTP/1.1"
@@ -390,8 +394,18 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def refused(self) -> bool:
+        """As vLLM 0.32 does: whoever shows none of its keys gets 401 below the paths that are guarded, and all else is open."""
+        keys = [f"Bearer {key}" for key in self.engine.args.api_key or [os.environ.get("VLLM_API_KEY", "")] if key]
+        if not keys or not self.path.startswith(GUARDED) or self.headers.get("Authorization") in keys:
+            return False
+        self.send_json(401, {"error": "Unauthorized"})
+        return True
+
     def do_GET(self) -> None:
         engine, path = self.engine, self.path.partition("?")[0]
+        if self.refused():
+            return
         if path == "/health":
             self.send(503 if engine.dead else 200, b"")
         elif path == "/version":
@@ -413,6 +427,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.partition("?")[0]
+        if self.refused():
+            return
         if path not in ("/v1/completions", "/v1/chat/completions"):
             self.send_json(404, {"detail": "Not Found"})
             return
@@ -500,6 +516,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--served-model-name")
     parser.add_argument("--kv-transfer-config", type=json.loads)
     parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--api-key", nargs="*")
     args, _others = parser.parse_known_args(argv)
     return args
 

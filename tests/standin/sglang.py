@@ -152,8 +152,19 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def refused(self) -> bool:
+        """As SGLang 0.5.23 does: with a key, all is guarded but health, readiness and metrics."""
+        key = self.engine.args.api_key
+        open_to_all = self.path.startswith(("/health", "/ready", "/metrics"))
+        if not key or open_to_all or self.headers.get("Authorization") == f"Bearer {key}":
+            return False
+        self.send(401, b'{"error": "Unauthorized"}')
+        return True
+
     def do_GET(self) -> None:
         engine, path = self.engine, self.path.partition("?")[0]
+        if self.refused():
+            return
         told = {"served_model_name": engine.model, "model_path": engine.args.model_path, "tp_size": 1, "dp_size": 1}
         told |= {"version": VERSION, "disaggregation_mode": engine.args.disaggregation_mode, "is_generation": True}
         if path in ("/health", "/health_generate"):
@@ -171,6 +182,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         engine = self.engine
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        if self.refused():
+            return
         if self.path != "/v1/completions":
             self.send(404, b'{"detail": "Not Found"}')
             return
@@ -203,6 +216,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--disaggregation-mode", choices=["null", "prefill", "decode"], default="null")
     parser.add_argument("--disaggregation-transfer-backend", default="mooncake")
     parser.add_argument("--disaggregation-bootstrap-port", type=int, default=8998)
+    parser.add_argument("--api-key")
     args, _others = parser.parse_known_args(argv)
     return args
 

@@ -203,6 +203,15 @@ def test_the_table_reads_like_this():
     ]
 
 
+def test_status_says_why_the_endpoint_waits():
+    group = fleet()
+    for facts in group.facts.values():
+        endpoint = facts["records"]["demo"]["endpoint"]
+        endpoint |= {"registered": False, "why": "p0 -> d0: 500 'Internal\x1b[2J Server Error'"}
+    state = group.status(RAW)
+    assert state["message"] == ("waiting for the endpoint to be registered: p0 -> d0: 500 'Internal Server Error'")
+
+
 # -- marks that come from what runs -----------------------------------------------------------------------------------
 
 
@@ -221,10 +230,32 @@ def test_a_router_that_was_started_again_has_forgotten_its_peers():
     assert len(made.router["add"]) == 3
 
 
-@pytest.mark.parametrize("registered", [None, [{"url": "http://10.0.0.1:40001"}, {"url": "http://10.0.0.3:40001"}]])
-def test_a_registry_that_cannot_be_read_or_lacks_one_of_two_is_not_forgotten(registered):
+def test_a_router_whose_list_cannot_be_read_is_not_known_to_serve():
+    """It answers, and nobody can say whom it reaches: neither that they are not the members, nor that they are."""
     group = fleet()
-    group.live("demo-router-0")["registered"] = registered
+    why = "Reading the router's registry: GET http://10.0.0.9:8000/workers answered 500 'lock poisoned'"
+    group.live("demo-router-0").update(registered=None, registered_why=why)
+    state = group.status(RAW)
+    assert (state["state"], state["message"]) == ("partial", "unknown which members its router reaches")
+    told = marks(state)
+    assert why in told["router_peers_unknown"]
+    assert "router_forgot_peers" not in told
+    assert (state["router"]["peers"], state["router"]["confirmed"]) == (None, None)
+    lines = status.table(state)
+    assert "  router   dynamic membership, its peers are unknown" in lines
+    assert not [line for line in lines if "NOT the members" in line]
+
+
+def test_a_router_with_its_peers_on_its_command_line_needs_no_list():
+    group = fleet()
+    group.live("demo-router-0").update(registered=None, registered_why="x")
+    group.live("demo-router-0")["label"]["policy"] = "restart"
+    assert "router_peers_unknown" not in marks(group.status(RAW))
+
+
+def test_a_registry_that_lacks_one_of_two_is_not_forgotten():
+    group = fleet()
+    group.live("demo-router-0")["registered"] = [{"url": "http://10.0.0.1:40001"}, {"url": "http://10.0.0.3:40001"}]
     state = group.status(RAW)
     assert state["state"] == "running"
     assert "router_forgot_peers" not in marks(state)

@@ -266,3 +266,42 @@ def test_a_router_that_was_to_be_replaced_at_the_end_is_the_one_of_before():
     assert grown(hosts=hosts, router=router).registered == "undone"
     assert grown(hosts=hosts, router={**router, "early": ["router-0"]}).registered == "no"
     assert grown(hosts=hosts, router={**router, "step": "none"}).registered == "no"
+
+
+# -- behind a proof that is not good ------------------------------------------------------------------------------------------
+
+NOT_PROVEN = {
+    "good": False,
+    "why": "prefill-0 -> decode-0: 500",
+    "table": ["0 of 1 pairs move the KV cache"],
+    "pairs": [{"prefill": "prefill-0", "decode": "decode-0", "good": False, "why": "500"}],
+}
+
+
+def looked(name: str, **seen) -> dict:
+    found = waited(**{name.replace("-", "_"): "ready"})
+    found["members"][name].update(seen)
+    return found
+
+
+def test_the_logs_of_both_sides_are_told_below_a_proof_that_is_not_good():
+    symptom = {"meaning": "a transfer failed", "line": "NIXL_ERR_REMOTE_DISCONNECT", "advice": "See preflight."}
+    found = {
+        "h1": [STARTED, looked("prefill-0", log_line="INFO: 200 OK", log="/l/p.log"), NOT_PROVEN],
+        "h2": [STARTED, looked("prefill-1", log_line="of no pair")],
+        "h3": [STARTED, looked("decode-0", symptom=symptom, log_line="x", log="/l/d.log")],
+    }
+    told = reach(plan(), found, "final").msg
+    assert "  prefill-0 on h1: its log ends with: INFO: 200 OK (/l/p.log)" in told
+    assert "  decode-0 on h3: its log says: a transfer failed: NIXL_ERR_REMOTE_DISCONNECT (/l/d.log)" in told
+    assert "    See preflight." in told
+    assert "of no pair" not in told
+
+
+def test_no_log_is_told_of_a_proof_that_is_good():
+    found = {
+        "h1": [STARTED, looked("prefill-0", log_line="x"), {"good": True, "table": ["1 of 1"], "pairs": []}],
+        "h2": [STARTED, looked("prefill-1", log_line="x")],
+        "h3": [STARTED, looked("decode-0", log_line="x")],
+    }
+    assert "its log" not in reach(plan(), found, "final").msg

@@ -109,6 +109,7 @@ ENGINE = Engine(
     settle=from_file,
     speculation=_speculation,
     adapter_flags=("enable-lora", "lora-modules", "default-mm-loras"),
+    key_env=("VLLM_API_KEY",),
     config_flags=("config",),
     # config/vllm.py refuses it at start: it may move memory that a connector has registered. The cumem allocator has a pool of its own.
     allocator_env=("PYTORCH_CUDA_ALLOC_CONF",),

@@ -12,7 +12,7 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from .._probes import http, metrics
+from .._probes import credentials, http, metrics
 
 POLL = 0.5
 # Between two requests of a batch nothing runs for a moment.
@@ -141,4 +141,5 @@ class Prefill:
 
 
 def _ask(url: str, deadline: float) -> http.Answer:
-    return http.get(url, timeout=min(5.0, max(0.5, deadline - time.monotonic())))
+    timeout = min(5.0, max(0.5, deadline - time.monotonic()))
+    return credentials.request("GET", url, None, timeout, http.PAGE_LIMIT)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from .._core.base.checked import DamagedError, ports_of
 from .._core.base.errors import PdError
 from .._core.base.plain import to_plain
+from .._core.base.printable import printable
 from .._core.facts import observed, record
 from .._core.facts.label import SCHEMA
-from .._core.work.member import Member, Part
+from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
 from .._probes import ports
 from .._runtimes.errors import HostError
@@ -29,7 +30,6 @@ from . import lock
 from .drain import drain
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
-DEFAULT_GRACE = 30.0
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
 _NEW_PLAN = "Run again: the new plan takes what is free then."
@@ -38,7 +38,7 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 @dataclass
 class Order:
     """What is to be done: the host's share of the plan, at one place, and the phase. `registered` is whether the endpoint is, None to leave
-    that as it is; `lift` whether the router is seen to name nobody that is gone."""
+    that as it is, and `why` it is not; `lift` whether the router is seen to name nobody that is gone."""
 
     share: Share
     phase: str
@@ -49,6 +49,7 @@ class Order:
     state: str = "partial"
     lift: bool = False
     check: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,10 @@ class Work:
             # What nobody could see leaves what was said as it is.
             after["state"] = now.get("state", after["state"])
             registered = bool((now.get("endpoint") or {}).get("registered"))
-        return {**after, "endpoint": {**endpoint, "registered": registered}}
+            why = str((now.get("endpoint") or {}).get("why") or "")
+        else:
+            why = "" if registered else printable(self.order.why, 600)
+        return {**after, "endpoint": {**endpoint, "registered": registered, **({"why": why} if why else {})}}
 
     def _forget(self) -> None:
         if not self.part.part:
@@ -401,7 +405,7 @@ class Work:
             with self.store.lock():
                 lock.check(self.store, self.group, self.order.holder)
             its = self.drivers.get(str(live["label"].get("runtime")), self.driver)
-            its.remove(self.group, name, float(stop.get("grace") or DEFAULT_GRACE))
+            its.remove(self.group, name, Stop.from_plain(stop).patience)
         except PdError as exc:
             return str(exc)
         return ""

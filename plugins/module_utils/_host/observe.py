@@ -16,15 +16,16 @@ from dataclasses import dataclass, field
 
 from .. import _runtimes
 from .._core.base.errors import PdError
+from .._core.base.printable import printable
 from .._core.facts import observed
 from .._core.runtimes.table import NAMES
-from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, reach, space
+from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
-from .wait import doomed
+from .wait import doomed, ended
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -88,6 +89,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "address": address,
             "kv_interface": network.choose(found, request.kv_interface, request.interface_plane, address).to_plain(),
             "interfaces": [i.plain() for i in found],
+            "rdma_devices": rdma.devices(),
             "gpus": devices,
             "gpu_tools": gpus.tools() if request.gpus is None else None,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
@@ -212,7 +214,7 @@ def _members(
         return []
     listening = {one.port for one in listeners}
     with ThreadPoolExecutor(max_workers=min(64, 2 * len(members))) as pool:
-        asked: list[tuple[Live, Future[str], Future[list[dict[str, t.Any]] | None]]] = [
+        asked: list[tuple[Live, Future[str], Future[tuple[list[dict[str, t.Any]] | None, str]]]] = [
             (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
         ]
         told = [
@@ -235,28 +237,35 @@ def _serving(member: t.Mapping[str, t.Any], listeners: t.Sequence[ports.Listener
     return carried.serving(port if isinstance(port, int) else None, listeners, [str(label.get("address"))])
 
 
-def _member(live: Live, unready: str, registered: list[dict[str, t.Any]] | None) -> dict[str, t.Any]:
+def _member(live: Live, unready: str, registered: tuple[list[dict[str, t.Any]] | None, str]) -> dict[str, t.Any]:
     told: dict[str, t.Any] = {**live, "ready": not unready}
     if unready and live["state"] == "running":
         told["why"] = "; ".join(filter(None, [live["why"], unready]))
     if live["label"]["role"] == "router":
-        told["registered"] = registered
+        told["registered"], told["registered_why"] = registered
     return told
 
 
 def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
-    """A process that lives and will never serve counts as down, so that a plan replaces it."""
+    """A process that lives and will never serve counts as down, so that a plan replaces it. Of one that has ended, or ends over and over,
+    the reason is told that its log has."""
     label = member["label"]
     driver = drivers.get(label.get("runtime") or "")
-    if member["state"] not in observed.ALIVE or member["ready"] or driver is None:
+    if member["state"] == "missing" or member["ready"] or driver is None:
         return
     try:
-        why = doomed(member, driver.logs(label["group"], label["member"], TAIL_LINES))
+        lines = driver.logs(label["group"], label["member"], TAIL_LINES)
     except PdError:
         return
+    alive = member["state"] in observed.ALIVE
+    why = doomed(member, lines) if alive else ""
     if why:
         # The reason is what its log says: how the log ends belongs to the reason of before.
         member |= {"state": "stuck", "why": why, "log_line": ""}
+    elif not alive or member.get("restarts"):
+        found = ended(member, lines)
+        if found:
+            member |= {"why": "; ".join(filter(None, [member["why"], found])), "log_line": ""}
 
 
 def _unready(live: Live) -> str:
@@ -284,15 +293,20 @@ def _closed(live: Live, listening: t.Collection[int]) -> str:
     return f"nobody listens on {', '.join(closed)}" if closed else ""
 
 
-def _registered(live: Live) -> list[dict[str, t.Any]] | None:
-    """The peers that a router knows, read over its API; None when that cannot be read."""
+def _registered(live: Live) -> tuple[list[dict[str, t.Any]] | None, str]:
+    """The peers that a router knows, read over its API; None when that cannot be read, and why."""
     label = live["label"]
     if label["role"] != "router" or live["state"] != "running" or not label.get("dialect"):
-        return None
+        return None, ""
     from .. import _routers
 
-    try:
-        peers = _routers.dialect(label["dialect"]).list(label["url"], HEALTH_TIMEOUT)
-    except PdError:
-        return None
-    return [{key: peer[key] for key in ("url", "worker_type", "healthy")} for peer in peers]
+    dialect, why = _routers.dialect(label["dialect"]), ""
+    # One that is busy, or has just been started, gets a second try: what cannot be read is told of the whole group.
+    for timeout in (HEALTH_TIMEOUT, 3 * HEALTH_TIMEOUT):
+        try:
+            peers = dialect.list(label["url"], timeout)
+        except PdError as exc:
+            why = printable(exc)
+        else:
+            return [{key: peer[key] for key in ("url", "worker_type", "healthy")} for peer in peers], ""
+    return None, why

@@ -13,10 +13,13 @@ import uuid
 from dataclasses import dataclass, field
 
 from .._core.base.errors import PdError
+from .._core.base.printable import printable
 from .._core.proof import evidence
-from .._core.proof.asked import Asked
-from .._core.proof.evidence import Generated, Growth, Transfer
-from .._probes import http, metrics
+from .._core.proof.asked import Asked, Engine
+from .._core.proof.completion import Completion, context_of
+from .._core.proof.evidence import Growth, Transfer
+from .._core.work.key import WANTS_KEY, Keys
+from .._probes import credentials, http, metrics
 
 ATTEMPTS = 3
 ANSWER_TOKENS = 16
@@ -26,6 +29,8 @@ SPARE_TRIES = 6
 SETTLE_FOR = 2.0
 SETTLE_EVERY = 0.1
 METRICS_TIMEOUT = 10.0
+# Pairs whose way is told.
+MOST_WAYS = 4
 
 Result = dict[str, t.Any]
 
@@ -45,7 +50,7 @@ class Measure:
 
 class Proof:
     """One run. `timeout` is the deadline of a request, `limit` of everything. `formations` is what the process of each member carries
-    (None: it cannot be told), when that was looked at."""
+    (None: it cannot be told), when that was looked at. `keys` are those that each role may ask for, the likeliest first."""
 
     def __init__(
         self,
@@ -53,11 +58,11 @@ class Proof:
         timeout: float,
         limit: float,
         max_pairs: int,
-        api_key: str | None = None,
+        keys: Keys | None = None,
         formations: t.Mapping[str, str | None] | None = None,
     ) -> None:
         self.asked, self.timeout, self.max_pairs = asked, timeout, max_pairs
-        self.headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self.keys = keys or {}
         self.formations = formations
         self.deadline = time.monotonic() + limit
         self.run_id = uuid.uuid4().hex[:12]
@@ -70,7 +75,9 @@ class Proof:
         mixed, formed = formation_of(group, self.formations)
         if mixed:
             head = f"Group {group.group}: NOT PROVEN, and nothing was sent"
-            return {"router": None, "pairs": [], "good": False, "table": mixed, "msg": "\n".join([head, *mixed])}
+            return {
+                "router": None, "pairs": [], "good": False, "why": mixed[0], "table": mixed, "msg": "\n".join([head, *mixed]),
+            }  # fmt: skip
         chosen = evidence.pairs(sorted(group.urls("prefill")), sorted(group.urls("decode")), self.max_pairs)
         with contextlib.suppress(PdError):
             self._context = self._smallest_context({m for pair in chosen for m in pair})
@@ -107,7 +114,7 @@ class Proof:
         try:
             receivers = sorted(self.asked.urls(self.asked.counters.role))
             verdict = self._until_clear(lambda prompt: self._through_router(url, prompt, receivers, result))
-            answer = self._complete(url, {"prompt": evidence.SHORT_PROMPT})
+            answer = self._complete("router", url, {"prompt": evidence.SHORT_PROMPT})
             result["requests"].append(_request("short", evidence.SHORT_PROMPT, answer))
         except PdError as exc:
             return {**result, "why": str(exc)}
@@ -117,13 +124,13 @@ class Proof:
 
     def _through_router(self, url: str, prompt: str, receivers: list[str], result: Result) -> Transfer | None:
         before = self._counters(receivers)
-        answer = self._complete(url, {"prompt": prompt})
+        answer = self._complete("router", url, {"prompt": prompt})
         result["requests"] = [_request("long", prompt, answer)]
         if not self.asked.counters.moved:
             return None
         tokens = _prompt_tokens(answer)
         grown = self._grown(receivers, before, tokens)
-        verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
+        verdict = evidence.transfer(tokens, grown, answer.cached_tokens)
         result |= {
             "prompt_tokens": tokens,
             "transferred_tokens": verdict.transferred,
@@ -166,12 +173,12 @@ class Proof:
         started = time.monotonic()
         carried = self._prefill(prefill, senders[prefill], prompt)
         asked = {"prompt": prompt, self.asked.hops.carries: carried}
-        answer = self._complete(receivers[decode], asked, f"decode {decode}, with the KV cache of {prefill}")
+        answer = self._complete("decode", receivers[decode], asked, f"decode {decode}, with the KV cache of {prefill}")
         took = time.monotonic() - started
         tokens = _prompt_tokens(answer)
         grown = self._grown(receiving, before, tokens, self._faults(watched), faults)
-        verdict = evidence.transfer(tokens, grown, _cached_tokens(answer))
-        alone = self._complete(senders[prefill], {"prompt": prompt}, f"prefill {prefill} alone")
+        verdict = evidence.transfer(tokens, grown, answer.cached_tokens)
+        alone = self._complete("prefill", senders[prefill], {"prompt": prompt}, f"prefill {prefill} alone")
         result |= {
             "prompt_tokens": tokens,
             "transferred_tokens": verdict.transferred,
@@ -180,22 +187,22 @@ class Proof:
             "seconds": grown.seconds if verdict.quiet else None,
             "gb_per_s": evidence.rate(grown.bytes, grown.seconds),
             "answer_seconds": round(took, 4),
-            "answer": _generated(answer).text,
-            "alone": _generated(alone).text,
-            "likeness": evidence.likeness(_generated(alone), _generated(answer), self.asked.exact_text),
+            "answer": printable(answer.text),
+            "alone": printable(alone.text),
+            "likeness": evidence.likeness(alone.generated, answer.generated, self.asked.exact_text),
         }
         return verdict
 
     def _prefill(self, name: str, url: str, prompt: str) -> t.Mapping[str, t.Any]:
         """The first hop, as the router sends it. Returns what decode needs to fetch the blocks."""
         hops = self.asked.hops
-        answer = self._complete(url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
-        carried = answer.get(hops.carries)
-        if not carried:
+        answer = self._complete("prefill", url, {"prompt": prompt, **(hops.first or {})}, f"prefill {name}")
+        carried = answer.carried(hops.carries)
+        if carried is None:
             raise Refused(
                 f"prefill {name} ({url}) answered without {hops.carries}: it has no KV connector, or another one than decode's"
             )
-        return t.cast("t.Mapping[str, t.Any]", carried)
+        return carried
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -209,30 +216,33 @@ class Proof:
                 return verdict
         return verdict
 
-    def _complete(self, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Result:
+    def _complete(self, role: str, url: str, body: t.Mapping[str, t.Any], whom: str = "the router") -> Completion:
         """One greedy completion."""
         asked = {"model": self.asked.model, "temperature": 0, "max_tokens": ANSWER_TOKENS, "stream": False, **body}
         asked |= self.asked.hops.beside(asked["max_tokens"], self.asked.exact_text)
         doing = f"Sending a prompt to {whom}"
         left = self._left(self.timeout)
         try:
-            answer = http.request("POST", http.join(url, "/v1/completions"), asked, left, self.headers)
+            answer = self._ask("POST", role, http.join(url, "/v1/completions"), left, asked)
             if not answer.ok:
-                raise Refused(
-                    f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}{_hint(answer.status)}"
-                )
-            found = answer.json()
+                raise Refused(f"{doing}: {answer.asked} {answer.refusal}{_hint(answer.status)}")
+            found = Completion.read(answer.json())
         except Refused:
             raise
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
-        if not isinstance(found, dict) or not found.get("choices"):
+        if found is None:
             raise Refused(
                 f"{doing}: {answer.asked} answered {answer.status} without a completion: {answer.excerpt()!r}"
             )
-        if not _generated(found).text and not (found.get("usage") or {}).get("completion_tokens"):
+        if not found.text and not found.completion_tokens:
             raise Refused(f"{doing}: {answer.asked} answered {answer.status} with no text")
         return found
+
+    def _ask(
+        self, method: str, role: str, url: str, timeout: float, body: t.Any = None, limit: int = http.BODY_LIMIT
+    ) -> http.Answer:
+        return credentials.request(method, url, body, timeout, limit, self.keys.get(role) or ())
 
     def _left(self, most: float) -> float:
         """Seconds that a call may take: the whole proof has its limit, and each call the request's."""
@@ -241,10 +251,10 @@ class Proof:
     def _smallest_context(self, members: t.Collection[str]) -> int | None:
         """The shortest context of the members: a prompt must fit them all."""
         found = []
-        for url in (one.url for one in self.asked.engines if one.id in members):
-            answer = http.get(http.join(url, "/v1/models"), self._left(METRICS_TIMEOUT), self.headers)
-            cards = answer.json().get("data") or [] if answer.ok else []
-            found += [int(c["max_model_len"]) for c in cards if isinstance(c, dict) and c.get("max_model_len")]
+        for one in (one for one in self.asked.engines if one.id in members):
+            answer = self._ask("GET", one.role, http.join(one.url, "/v1/models"), self._left(METRICS_TIMEOUT))
+            length = context_of(answer.json()) if answer.ok else None
+            found += [length] if length else []
         return min(found, default=None)
 
     # -- counters ----------------------------------------------------------------------------------------------------------------
@@ -260,23 +270,24 @@ class Proof:
         sums: dict[str, float | None] = dict.fromkeys(selectors)
         if not selectors:
             return sums
-        where = {one.id: one.url for one in self.asked.engines}
+        where = {one.id: one for one in self.asked.engines}
         for member in members:
-            page = self._scrape(member, where[member])
+            page = self._scrape(where[member])
             for key, selector in selectors.items():
                 value = page.total(selector)
                 if value is not None:
                     sums[key] = (sums[key] or 0.0) + value
         return sums
 
-    def _scrape(self, member: str, url: str) -> metrics.Metrics:
-        doing = f"Reading the metrics of {member}"
+    def _scrape(self, engine: Engine) -> metrics.Metrics:
+        doing = f"Reading the metrics of {engine.id}"
         try:
-            answer = http.get(http.join(url, "/metrics"), self._left(METRICS_TIMEOUT), self.headers)
+            page = http.join(engine.url, "/metrics")
+            answer = self._ask("GET", engine.role, page, self._left(METRICS_TIMEOUT), limit=http.PAGE_LIMIT)
         except PdError as exc:
             raise Refused(f"{doing}: {exc}") from exc
         if not answer.ok:
-            raise Refused(f"{doing}: {answer.asked} answered {answer.status} {answer.excerpt()!r}")
+            raise Refused(f"{doing}: {answer.asked} {answer.refusal}")
         return metrics.parse(answer.text)
 
     def _grown(
@@ -331,35 +342,27 @@ def formation_of(group: Asked, formations: t.Mapping[str, str | None] | None) ->
     return [], [f"{of}formation not known: {', '.join(unknown)} ({why})"]
 
 
-def _prompt_tokens(answer: t.Mapping[str, t.Any]) -> int:
-    count = (answer.get("usage") or {}).get("prompt_tokens")
-    if not isinstance(count, int) or count < 1:
-        raise Refused(f"the answer says nothing of its prompt's length (usage: {answer.get('usage')!r})")
-    return count
+def _prompt_tokens(answer: Completion) -> int:
+    if not answer.prompt_tokens:
+        raise Refused("the answer says nothing of its prompt's length (usage.prompt_tokens)")
+    return answer.prompt_tokens
 
 
-def _cached_tokens(answer: t.Mapping[str, t.Any]) -> int | None:
-    """What the answer itself says was not computed (vLLM with --enable-prompt-tokens-details)."""
-    details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
-    found = details.get("cached_tokens")
-    return found if isinstance(found, int) else None
-
-
-def _generated(answer: t.Mapping[str, t.Any]) -> Generated:
-    choice = (answer.get("choices") or [{}])[0]
-    likely = choice.get("logprobs") or {}
-    top = tuple(position or {} for position in likely.get("top_logprobs") or ())
-    return Generated(str(choice.get("text") or ""), tuple(likely.get("tokens") or ()), top)
-
-
-def _request(kind: str, prompt: str, answer: t.Mapping[str, t.Any]) -> Result:
-    tokens = (answer.get("usage") or {}).get("prompt_tokens")
-    return {"kind": kind, "prompt": prompt[:200], "answer": _generated(answer).text, "prompt_tokens": tokens}
+def _request(kind: str, prompt: str, answer: Completion) -> Result:
+    return {
+        "kind": kind,
+        "prompt": prompt[:200],
+        "answer": printable(answer.text),
+        "prompt_tokens": answer.prompt_tokens,
+    }
 
 
 def _hint(status: int) -> str:
-    if status in (401, 403):
-        return ". The engines ask for a key: give api_key, and the router its OPENAI_API_KEY"
+    if status in WANTS_KEY:
+        return (
+            ". It asks for another key than the group's secrets hold: a secret that was changed is in force after a restart of the group"
+            " (docs/spec.md, Keys)"
+        )
     if status == 503:
         return ". The router knows no healthy member of a role: run deploy again to register them"
     return ""
@@ -403,6 +406,7 @@ def _sum_up(
         )
     elif not wanted:
         lines.append("there is no pair of a prefill and a decode member")
+    lines += _way(group, bad)
     good = (
         (router is None or bool(router["good"]))
         and not bad
@@ -414,4 +418,27 @@ def _sum_up(
         if good
         else f"Group {group.group}: NOT PROVEN"
     )
-    return {"good": good, "table": lines, "msg": "\n".join([head, *lines])}
+    return {"good": good, "why": "" if good else _why(router, bad), "table": lines, "msg": "\n".join([head, *lines])}
+
+
+def _way(group: Asked, bad: t.Sequence[Result]) -> list[str]:
+    """Where the KV cache of pairs that are not good was to go, and what measures that way. A 500 of an engine says neither."""
+    kv = {one.id: one.kv for one in group.engines if one.kv}
+    lines = [
+        f"  KV cache: {pair['prefill']} ({kv[pair['prefill']]}) -> {pair['decode']} ({kv[pair['decode']]})"
+        for pair in bad
+        if pair["prefill"] in kv and pair["decode"] in kv
+    ]
+    more = [f"  and {len(lines) - MOST_WAYS} more"] if len(lines) > MOST_WAYS else []
+    if not bad:
+        return []
+    measure = f"ansible-playbook inferops.pd.preflight -e pd_group={group.group}"
+    return [*lines[:MOST_WAYS], *more, f"  What is between them is measured by: {measure}"]
+
+
+def _why(router: t.Mapping[str, t.Any] | None, bad: t.Sequence[Result]) -> str:
+    """The first thing that is not good, in a sentence."""
+    if bad:
+        more = f" (and {len(bad) - 1} more pairs)" if len(bad) > 1 else ""
+        return f"{bad[0]['prefill']} -> {bad[0]['decode']}: {bad[0]['why']}{more}"
+    return f"the router: {router['why']}" if router and not router["good"] else "nothing could be measured"

@@ -24,9 +24,11 @@ def bring_into_service(
     state: State,
     check: bool,
     holder: t.Mapping[str, t.Any] | None = None,
+    keys: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """Wait for `router`, a list of the one that was started or of none, and do the registration `peers`. `how` names group and runtime,
-    with its options; `holder` is the run, which must hold the group's lock whenever a peer is added or removed.
+    with its options; `holder` is the run, which must hold the group's lock whenever a peer is added or removed; `keys` are
+    those that the members of each role ask for.
 
     The result has `waited`, what the wait saw, and `peers`, what router_peers would tell; neither when the time for it has not come."""
     result: dict[str, t.Any] = {}
@@ -42,5 +44,5 @@ def bring_into_service(
                 with state.lock():
                     lock.check(state, str(how["group"]), holder)
 
-        result["peers"] = register(peers, check, may_change)
+        result["peers"] = register({**peers, "keys": keys}, check, may_change)
     return result

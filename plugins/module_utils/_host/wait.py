@@ -33,6 +33,7 @@ class Request:
     memory: t.Mapping[str, t.Any] = field(default_factory=dict)
     holder: t.Mapping[str, t.Any] | None = None
     runtime_options: t.Mapping[str, t.Any] | None = None
+    explain: bool = False
 
 
 def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
@@ -66,8 +67,17 @@ def wait(request: Request, state: State) -> dict[str, t.Any]:
     def read(member: str) -> list[str]:
         return driver.logs(request.group, member, TAIL_LINES)
 
-    found = Watch(members, live, read).until(min(LONGEST_SLICE, max(1, request.seconds)))
+    found = Watch(members, live, read, request.explain).until(min(LONGEST_SLICE, max(1, request.seconds)))
     return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}
+
+
+def ended(live: t.Mapping[str, t.Any], lines: list[str]) -> str:
+    """Why a member has ended, or ends over and over, by its log: what the wait for it told as well. Empty when nothing says so."""
+    label = live["label"]
+    found = diagnose(lines, symptoms_of(label["role"], label.get("backend")))
+    if found is None:
+        return ""
+    return f"{found.symptom.meaning}: {cut(found.line)}" if found.symptom else cut(found.line)
 
 
 def doomed(live: t.Mapping[str, t.Any], lines: list[str]) -> str:

@@ -47,15 +47,17 @@ class Watched:
 
 
 class Watch:
-    """Looks at members. `live` gives what the runtime says of every member of this host, by member id; `read` the end of a member's log."""
+    """Looks at members. `live` gives what the runtime says of every member of this host, by member id; `read` the end of a member's log.
+    With `explain` it is told of one that is ready, too, what its log says is wrong."""
 
     def __init__(
         self,
         members: list[Watched],
         live: t.Callable[[], dict[str, t.Mapping[str, t.Any]]],
         read: t.Callable[[str], list[str]],
+        explain: bool = False,
     ) -> None:
-        self.members, self.live, self.read = members, live, read
+        self.members, self.live, self.read, self.explain = members, live, read, explain
         self._listeners = _Listeners({p["port"] for m in members for p in m.probe.get("listening") or ()})
         self._logs: dict[str, tuple[tuple[t.Any, ...] | None, list[str]]] = {}
         self._serving: dict[str, dict[str, str | None]] = {}
@@ -119,7 +121,11 @@ class Watch:
             backend=member.probe.get("backend"),
         )
         found = judge(sight, member.memory, now)
-        return {**_result(member, sight, found, live, now), **self._carried(member, found.state, held)}
+        told = {**_result(member, sight, found, live, now), **self._carried(member, found.state, held)}
+        if self.explain and found.state == "ready":
+            said = diagnose(of_this_start(lines, live), member.symptoms)
+            told["symptom"] = said.to_plain() if said else None
+        return told
 
     def _carried(self, member: Watched, state: str, held: t.Sequence[ports.Listener]) -> dict[str, str | None]:
         """{formation, listener_member}: what the process carries that listens on its HTTP port. Read once when it is ready: finding the

@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import typing as t
 
+from .._core.base.printable import printable
+
 # Tools for devices and networks are there, and not always on the PATH of a plain ssh session.
 PLACES = (
     "/usr/local/sbin",
@@ -53,5 +55,5 @@ def run(argv: t.Sequence[str], timeout: float = 5.0) -> Said | None:
     except OSError as exc:
         return Said("", f"{argv[0]}: {exc.strerror}")
     out = done.stdout.decode("utf-8", "replace")
-    said = " ".join((done.stderr.decode("utf-8", "replace") or out).split())[:300]
+    said = printable(done.stderr or done.stdout)
     return Said(out, "" if done.returncode == 0 else f"{argv[0]} failed with {done.returncode}: {said}")

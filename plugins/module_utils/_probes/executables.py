@@ -12,6 +12,7 @@ import re
 import shutil
 import typing as t
 
+from .._core.base.printable import printable
 from .model import stamp
 
 # Looked for when the command is a bare interpreter (python -m ...).
@@ -88,7 +89,7 @@ def _metadata(info: str) -> tuple[str, str]:
     head = _head(os.path.join(info, "METADATA"), 8192)
     told = re.search(r"^Version:\s*(\S+)", head, re.M)
     called = re.search(r"^Name:\s*(\S+)", head, re.M)
-    return (called[1] if called else name, told[1] if told else version)
+    return printable(called[1] if called else name, 100), printable(told[1] if told else version, 100)
 
 
 def _sites(path: str) -> list[str]:

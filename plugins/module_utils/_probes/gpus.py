@@ -9,6 +9,7 @@ import json
 import re
 import typing as t
 
+from .._core.base.printable import printable
 from . import command
 
 Gpu = dict[str, t.Any]
@@ -32,7 +33,7 @@ def find(given: t.Sequence[t.Any] | None = None) -> tuple[list[Gpu], list[str]]:
             problems.append(f"{argv[0]}: its output could not be read ({exc})")
             continue
         if found:
-            return found, problems
+            return [{**gpu, "model": gpu["model"] and printable(gpu["model"], 100)} for gpu in found], problems
     return [], problems
 
 

@@ -5,28 +5,31 @@
 
 from __future__ import annotations
 
-import socket
 import typing as t
 from urllib.parse import urlsplit
 
-from . import http
+from .._core.base.printable import printable
+from . import credentials, http
+from .dial import Clock, dial
 
+# Nobody reads what is said with it.
+_BODY = 64 * 1024
 TCP = "tcp"
 
 
 def ask(url: str, path: str | None, timeout: float) -> tuple[int | None, str]:
     """The status, and why there is none. A connection that is taken counts as 200."""
-    parts = urlsplit(url)
-    if parts.scheme != TCP:
-        try:
-            return http.get(http.join(url, path or "/health"), timeout=timeout).status, ""
-        except http.Unanswered as exc:
-            return None, exc.reason
     try:
-        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout):
+        parts = urlsplit(url)
+        if parts.scheme != TCP:
+            answer = credentials.request("GET", http.join(url, path or "/health"), None, timeout, _BODY)
+            return answer.status, ""
+        with dial(parts.hostname or "", parts.port or 0, Clock(timeout)):
             return 200, ""
-    except OSError as exc:
-        return None, exc.strerror or str(exc)
+    except http.Unanswered as exc:
+        return None, exc.reason
+    except (OSError, ValueError) as exc:
+        return None, printable(getattr(exc, "strerror", None) or exc)
 
 
 def asked(label: t.Mapping[str, t.Any]) -> str:

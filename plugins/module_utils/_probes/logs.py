@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from .._core.base.errors import PdError
+from .._core.base.printable import fit
 
 TAIL_KIB = 256
 # More than a tail holds: a limit where lines are asked for, not bytes.
@@ -41,7 +42,7 @@ def tail(path: str, kib: int = TAIL_KIB, start: int = 0) -> Tail:
         return Tail([], 0)
     except OSError as exc:
         raise PdError(f"Reading the log {path}: {exc.strerror}. Run as a user who may read it.") from exc
-    lines = clean(data.decode("utf-8", "replace"))
+    lines = shown(data.decode("utf-8", "replace"))
     # The first line of a cut is half a line.
     return Tail(lines[1:] if begin > start else lines, size)
 
@@ -52,3 +53,8 @@ def clean(text: str) -> list[str]:
         _CONTROL.sub("", _ANSI.sub("", line.rstrip("\r").rpartition("\r")[2])).rstrip() for line in text.split("\n")
     )
     return [line for line in lines if line.strip()]
+
+
+def shown(text: str) -> list[str]:
+    """The same, with nothing in it that a terminal obeys: what a member writes is in part what its clients sent."""
+    return [fit(line) for line in clean(text)]

@@ -65,6 +65,7 @@ class Interface(Link):
             "name": self.name,
             "up": self.up,
             "addresses": [a.ip for a in self.addresses],
+            "networks": [f"{a.ip}/{a.prefix}" for a in self.addresses],
             "mtu": self.mtu,
             "speed": self.rate,
             "kind": self.kind or None,

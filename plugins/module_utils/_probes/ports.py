@@ -13,6 +13,7 @@ import struct
 import typing as t
 from dataclasses import dataclass
 
+from .._core.base.printable import printable
 from . import processes
 
 _LISTEN = "0A"
@@ -103,7 +104,7 @@ def _command(pid: int, root: str) -> str | None:
     process = processes.read(pid, root)
     name = os.path.basename(first) or (process.command if process else None)
     # A stranger names its process as it likes; this is shown on screens.
-    return name and "".join(c if c.isprintable() else "?" for c in name)[:100]
+    return name and printable(name, 100)
 
 
 def _holders(inodes: t.Collection[int], root: str) -> dict[int, int]:

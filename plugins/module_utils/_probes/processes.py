@@ -10,6 +10,8 @@ import pwd
 import typing as t
 from dataclasses import dataclass
 
+from .._core.base.printable import printable
+
 # Put into the environment of every member, and inherited by whatever it starts, in whatever session.
 MEMBER = "INFEROPS_PD_MEMBER"
 STATE = "INFEROPS_PD_STATE"
@@ -47,7 +49,9 @@ def read(pid: int, root: str = "/proc") -> Process | None:
     fields = tail.split()
     if len(fields) < 20 or fields[0] in ("Z", "X", "x"):
         return None
-    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), head.partition("(")[2])
+    return Process(
+        pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), printable(head.partition("(")[2])
+    )
 
 
 def table(root: str = "/proc") -> dict[int, Process]:
@@ -166,10 +170,10 @@ def command_line(pid: int, root: str = "/proc", limit: int = 200) -> str | None:
     """What a process runs, as one line without its environment. Not for members: their arguments are in the plan."""
     try:
         with open(f"{root}/{pid}/cmdline", "rb") as stream:
-            text = stream.read(4096).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+            text = printable(stream.read(4096).replace(b"\0", b" "), limit)
     except OSError:
         return None
-    return " ".join(text.split())[:limit] or None
+    return text or None
 
 
 def user_name(uid: int) -> str:

@@ -42,6 +42,11 @@ class Port:
         }
 
 
+def devices(sys: str = "/sys") -> list[str]:
+    """The RDMA devices of this host, also those on which no interface stands."""
+    return sorted((os.path.basename(path) for path in glob.glob(f"{sys}/class/infiniband/*")), key=_natural)
+
+
 def behind(name: str, addresses: t.Sequence[str] = (), sys: str = "/sys", _seen: t.Collection[str] = ()) -> list[Port]:
     """The ports whose traffic goes over an interface: by the GIDs' own netdevs (RoCE; VLANs and bonds have theirs), else by the device
     that both belong to (InfiniBand), else those behind what it stands on (the slaves of a bond, the parent of a VLAN)."""

@@ -12,6 +12,7 @@ import os
 import re
 import typing as t
 
+from .._core.base.printable import printable
 from . import carried, command, elsewhere, processes
 
 _APPS = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv,noheader,nounits"]
@@ -130,4 +131,4 @@ def _nvidia_apps(said: str) -> list[dict[str, t.Any]]:
 def _program(words: str) -> str:
     """The name of a program without its path and arguments, fit for a screen: it is a stranger's."""
     name = os.path.basename(words.split()[0]) if words.split() else ""
-    return "".join(c if c.isprintable() else "?" for c in name)[:100]
+    return printable(name, 100)

@@ -12,7 +12,8 @@ import typing as t
 from urllib.parse import urlsplit
 
 from .._core.base.errors import PdError
-from .._probes.http import Answer, Unanswered, request
+from .._probes.credentials import request
+from .._probes.http import Answer, Unanswered
 
 
 class Peer(t.TypedDict):
@@ -41,7 +42,8 @@ class RouterDialect(t.Protocol):
 
     def list(self, url: str, timeout: float) -> list[Peer]: ...
 
-    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None: ...
+    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float, key: str | None = None) -> None:
+        """`key` is the one that the peer asks for, if it asks for any."""
 
     def remove(self, url: str, peer: Peer, timeout: float) -> None: ...
 
@@ -79,13 +81,13 @@ def same(url: str) -> str:
 
 
 def call(method: str, url: str, body: t.Any, timeout: float, doing: str) -> Answer:
-    """A call to the registry; an error tells what was being done."""
+    """A call to the registry, with the router's own key where it asks for one; an error tells what was being done."""
     try:
         answer = request(method, url, body=body, timeout=timeout)
     except Unanswered as exc:
         raise RegistryError(f"{doing}: {exc}", unreadable=True) from exc
     if not answer.ok:
-        text = f"{doing}: {method} {url} answered {answer.status} {answer.excerpt()!r}"
+        text = f"{doing}: {answer.asked} {answer.refusal}"
         raise RegistryError(text, unreadable=answer.status >= 500, missing=answer.status in (404, 405))
     return answer
 

@@ -34,6 +34,8 @@ class Wanted:
     manage: bool = True
     # Seconds to wait for wanted members that the router finds unhealthy: it looks at them only every so often.
     settle: float = 0.0
+    # The key that the members of each role ask for.
+    keys: t.Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass
@@ -138,7 +140,8 @@ class Reconciler:
         for wanted in difference.missing:
             try:
                 self.may_change()
-                self.dialect.add(self.wanted.url, wanted, self.wanted.model, self._call_timeout())
+                key = self.wanted.keys.get(wanted["role"])
+                self.dialect.add(self.wanted.url, wanted, self.wanted.model, self._call_timeout(), key)
                 _once(outcome.added, wanted["url"])
             except RegistryError as exc:
                 if exc.missing:

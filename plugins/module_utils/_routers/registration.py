@@ -13,6 +13,7 @@ from .reconcile import Outcome, Reconciler, Wanted
 
 _DEFAULTS: dict[str, t.Any] = {
     "peers": [], "remove": [], "spare": [], "only_remove": False, "exclusive": True, "manage": True, "timeout": 30.0, "settle": 30.0,
+    "keys": None,
 }  # fmt: skip
 
 
@@ -23,7 +24,7 @@ def register(
     `may_change` is asked before each change, and raises when it may not be made any more."""
     given = {**_DEFAULTS, **asked}
     fields = ("url", "model", "peers", "remove", "spare", "only_remove", "exclusive", "manage", "settle")
-    wanted = Wanted(**{name: given[name] for name in fields})
+    wanted = Wanted(**{name: given[name] for name in fields}, keys=given["keys"] or {})
     try:
         outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"], may_change=may_change).run(check)
     except PdError as exc:

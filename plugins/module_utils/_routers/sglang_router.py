@@ -8,7 +8,8 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
-from .protocol import Peer, call, read
+from .._probes.credentials import HIDDEN
+from .protocol import Peer, RegistryError, call, read
 
 
 class SglangRouter:
@@ -17,14 +18,22 @@ class SglangRouter:
     def list(self, url: str, timeout: float) -> list[Peer]:
         return read(url, timeout)
 
-    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None:  # noqa: ARG002
-        """The model is not told: the router asks the worker. `bootstrap_port` must be a number, and decode has none."""
+    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float, key: str | None = None) -> None:  # noqa: ARG002
+        """The model is not told: the router asks the worker, which answers only with its key. `bootstrap_port` must be a number, and decode
+        has none."""
         body: dict[str, t.Any] = {"url": peer["url"], "worker_type": peer["role"]}
         bootstrap = (peer.get("ports") or {}).get("bootstrap")
         if peer["role"] == "prefill" and bootstrap:
             body["bootstrap_port"] = int(bootstrap["base"])
+        if key:
+            body["api_key"] = key
         doing = f"Adding {peer.get('member') or peer['url']} ({peer['url']}) to the router"
-        call("POST", f"{url.rstrip('/')}/workers", body, timeout, doing)
+        try:
+            call("POST", f"{url.rstrip('/')}/workers", body, timeout, doing)
+        except RegistryError as exc:
+            if not key or key not in str(exc):
+                raise
+            raise RegistryError(str(exc).replace(key, HIDDEN), exc.unreadable, exc.missing) from None
 
     def remove(self, url: str, peer: Peer, timeout: float) -> None:
         """By the id that the list gives it (a UUID since 0.5.7); a URL there is refused."""

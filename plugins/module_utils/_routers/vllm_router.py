@@ -17,8 +17,9 @@ class VllmRouter:
     def list(self, url: str, timeout: float) -> list[Peer]:
         return read(url, timeout)
 
-    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float) -> None:
-        """Without `model_id` the router files the worker under "unknown", and every request gets 503."""
+    def add(self, url: str, peer: t.Mapping[str, t.Any], model: str, timeout: float, key: str | None = None) -> None:  # noqa: ARG002
+        """Without `model_id` the router files the worker under "unknown", and every request gets 503. A worker's key it has from its own
+        environment (OPENAI_API_KEY)."""
         body = {"url": peer["url"], "worker_type": peer["role"], "model_id": model}
         doing = f"Adding {peer.get('member') or peer['url']} ({peer['url']}) to the router"
         try:

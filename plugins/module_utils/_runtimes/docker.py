@@ -18,6 +18,7 @@ import typing as t
 
 from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
+from .._core.base.printable import printable
 from .._core.facts import label as labels
 from .._core.work.member import Part
 from .._probes import logs
@@ -213,7 +214,7 @@ class Docker:
             "It can be read if the log driver is json-file, local or journald.",
             member,
         )
-        clean = logs.clean(text.decode("utf-8", "replace"))[-lines:]
+        clean = logs.shown(text.decode("utf-8", "replace"))[-lines:]
         label = _label_of(found) or {}
         for value in self._secrets(group, member, label.get("secrets") or (), found).values():
             clean = [line.replace(value, "********") for line in clean] if len(value) > 3 else clean
@@ -287,7 +288,7 @@ class Docker:
         label = guard.stamped(label, watched)
         self.state.write_label(label)
         start = os.path.join(directory, "start")
-        grace = float(member.stop.grace or 30)
+        grace = member.stop.patience
         created = float(label.get("created") or 0)
         write(start, docker_spec.render_start(name, group, created, grace, watched), 0o755)
         shown = guard.make_directory(self.state, group) if watched.formation else None
@@ -504,7 +505,7 @@ def _end_of(state: t.Mapping[str, t.Any]) -> str:
 
 
 def _said(state: t.Mapping[str, t.Any]) -> str:
-    return f" ({str(state['Error'])[:300]})" if state.get("Error") else ""
+    return f" ({printable(state['Error'])})" if state.get("Error") else ""
 
 
 def epoch(text: t.Any) -> float | None:

@@ -10,6 +10,7 @@ import os
 import re
 import typing as t
 
+from .._core.base.mounts import Mounts
 from .._core.base.plain import Plain
 from .._core.work.member import Part
 from . import docker_spec
@@ -54,9 +55,15 @@ def models(part: Part) -> list[tuple[str, str]]:
     words = [str(word) for word in part.argv]
     paths = [part.model] if part.model else []
     paths += [value for word in words for value in (word, word.partition("=")[2]) if value.startswith("/")]
+    # What the user mounts there is meant, and not what the host has under the same name.
+    mine = Mounts(part.mounts)
     found: dict[str, str] = {}
     for path in dict.fromkeys(os.path.normpath(p) for p in paths):
-        if path == "/" or not any(os.path.isfile(os.path.join(path, name)) for name in _MODEL_FILES):
+        if (
+            path == "/"
+            or mine.target_of(path)
+            or not any(os.path.isfile(os.path.join(path, name)) for name in _MODEL_FILES)
+        ):
             continue
         found[path] = os.path.realpath(path)
         for entry in os.scandir(path):

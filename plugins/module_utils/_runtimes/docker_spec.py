@@ -92,7 +92,7 @@ class Container:
 def render(member: Member, part: Part, container: Container, traits: Traits) -> dict[str, t.Any]:
     """The body of POST /containers/create for one part of a member."""
     name, argv = member.id, [str(word) for word in part.argv]
-    grace = math.ceil(float(member.stop.grace or 30))
+    grace = math.ceil(member.stop.patience)
     attempts = int(member.restart.get("attempts") or 0)
     gpus = _gpus(part, traits, name)
     env = {

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from .._core.base.errors import PdError
+from .._core.base.printable import printable
 
 
 class HostError(PdError):
     """Something on the host did not work. The text is complete for a user: what was being done, what came back, what to do."""
 
     def __init__(self, doing: str, reason: str, hint: str = "", member: str | None = None) -> None:
+        # Mostly it is what a daemon or a program said.
+        reason = printable(reason, 1000)
         text = f"{doing}: {reason.rstrip('.')}." + (f" {hint}" if hint else "")
         super().__init__(text)
         self.reason = reason

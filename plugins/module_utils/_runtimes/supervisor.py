@@ -207,7 +207,7 @@ class Supervisor:
                     directory,
                     self.state.log_path(group, name),
                     member.restart,
-                    float(member.stop.grace or 30),
+                    member.stop.patience,
                 )
                 write(self._conf(name), conf)
                 self._start(name)

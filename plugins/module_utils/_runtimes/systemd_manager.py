@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 
+from .._core.base.printable import printable
 from .._probes import command, logs
 from .errors import HostError
 
@@ -69,7 +70,7 @@ class Manager:
         said = self._run([*words, f"SYSLOG_IDENTIFIER={identifier}", f"_UID={os.geteuid()}"], DEADLINE)
         if said.error:
             raise HostError(f"Reading the journal of {identifier}", said.error, "See journalctl --verify.")
-        return logs.clean(said.out[:MOST_BYTES])[::-1]
+        return logs.shown(said.out[:MOST_BYTES])[::-1]
 
     def journal_readable(self) -> bool:
         """Whether this user can read what its services log: root can, and who may read the system's journal, or has one of its own (which
@@ -102,7 +103,7 @@ class Manager:
         out = done.stdout.decode("utf-8", "replace")
         if done.returncode == 0:
             return command.Said(out, "")
-        said = " ".join((done.stderr.decode("utf-8", "replace") or out).split())[:400]
+        said = printable(done.stderr or done.stdout, 400)
         return command.Said(out, f"{argv[0]} said: {said or f'exit status {done.returncode}'}")
 
     def _hint(self, error: str) -> str:

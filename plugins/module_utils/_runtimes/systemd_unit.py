@@ -45,7 +45,7 @@ def render(
     Its environment comes from its own `run`: what marks its processes must not mark the script, which ends leftovers by that mark; and no
     value, whatever is in it, has a meaning there. It is `simple`, so that a member which ends at once is told by who waits for it, with its
     log, like one that ends later. `log` is a file to log to, instead of the journal."""
-    name, restart, grace = member.id, member.restart, float(member.stop.grace or 30)
+    name, restart, grace = member.id, member.restart, member.stop.patience
     attempts = max(0, int(restart.get("attempts") or 0))
     # Counted are starts. One that takes most of a window and fails must still count when the next one fails as late.
     interval = max(1, int(restart.get("window") or DEFAULT_WINDOW)) * (attempts + 1)

@@ -9,6 +9,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from .printable import fit
 from .words import about, is_about
 
 Severity = t.Literal["error", "unverified", "warning"]
@@ -27,6 +28,13 @@ class Finding:
     roles: tuple[str, ...] = ()
     host: str | None = None
     factor: str | None = None
+
+    def __post_init__(self) -> None:
+        """What is told in a finding may be a file's, a host's or a daemon's: it is made fit to be shown, line by line."""
+        for name in ("message", "hint"):
+            text = getattr(self, name)
+            if not text.isprintable():
+                object.__setattr__(self, name, "\n".join(map(fit, text.split("\n"))))
 
     def to_plain(self) -> dict[str, t.Any]:
         """The finding as results have it: what it is, and the link to its heading in docs/findings.md."""

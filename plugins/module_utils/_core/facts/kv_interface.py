@@ -64,13 +64,14 @@ class RdmaPort:
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface of a host."""
+    """An interface of a host. `networks` are those that its addresses are in, as ADDRESS/PREFIX; none where they are not told."""
 
     name: str
     addresses: tuple[str, ...]
     rdma_ports: tuple[RdmaPort, ...]
+    networks: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: Checked) -> Interface:
         ports = tuple(RdmaPort.read(one) for one in value.each("rdma_ports"))
-        return cls(value.text("name"), value.texts("addresses"), ports)
+        return cls(value.text("name"), value.texts("addresses"), ports, value.texts("networks"))

@@ -79,7 +79,7 @@ class Now:
     """How a member is, as its host's runtime tells. `state` is running, restarting, stuck (its process lives and will never serve), exited
     or missing. `since` is in seconds of the epoch. `draining`: a run has begun to take it away, and it goes on leaving, whoever runs next.
     `carried` is the formation of the process that listens on its port, where that process is the member's own. `registered` are the URLs in
-    a router's registry, None where that could not be read."""
+    a router's registry, None where that could not be read, and `unread` why."""
 
     state: str = "missing"
     ready: bool = False
@@ -93,6 +93,7 @@ class Now:
     unlabelled: bool = False
     carried: str | None = None
     registered: tuple[str, ...] | None = None
+    unread: str = ""
 
     @classmethod
     def read(cls, value: Checked, member: str) -> Now:
@@ -111,6 +112,7 @@ class Now:
             unlabelled=bool(value.raw.get("unlabelled")),
             carried=_maybe(value, "formation") if serves else None,
             registered=None if registry is None else tuple(peer.text("url") for peer in value.each("registered")),
+            unread=value.text("registered_why", required=False),
         )
 
 
@@ -234,6 +236,8 @@ class Host:
     exposed: int = 0
     ephemeral: tuple[int, ...] = ()
     interfaces: tuple[Interface, ...] = ()
+    # The RDMA devices by name, whether or not an interface stands on them; None where nobody has looked.
+    rdma_devices: tuple[str, ...] | None = None
     damaged: list[Damage] = field(default_factory=list)
     holds: tuple[Hold, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
@@ -340,6 +344,7 @@ def read_host(name: str, raw: t.Any) -> Host:
         exposed=ports.value(lambda value: value.maybe("exposed", 0, PORTS) or 0) or 0,
         ephemeral=ports.value(lambda value: value.ports("ephemeral")) or (),
         interfaces=tuple(facts.each("interfaces", Interface.read)),
+        rdma_devices=facts.value(lambda value: value.texts("rdma_devices") if "rdma_devices" in value.raw else None),
         members=_members(name, facts.items("members"), damaged),
         records=_records(name, facts.mapping("records"), damaged),
         damaged=damaged,

@@ -57,11 +57,13 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Served:
-    """The endpoint of a group: where, under which name, and whether clients may be sent there."""
+    """The endpoint of a group: where, under which name, and whether clients may be sent there; `why` not, where the run that left it so
+    knew."""
 
     url: str | None = None
     model: str | None = None
     registered: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,10 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         runtime=_maybe(value, "runtime"),
         policy=_maybe(router, "policy"),
         endpoint=Served(
-            _maybe(endpoint, "url"), _maybe(endpoint, "served_model_name"), bool(endpoint.raw.get("registered"))
+            _maybe(endpoint, "url"),
+            _maybe(endpoint, "served_model_name"),
+            bool(endpoint.raw.get("registered")),
+            endpoint.said("why"),
         ),
         desired={str(role): desired.number(role, 0, 1_000_000) for role in desired.raw},
         rendered={str(role): Rendered.read(roles.within(role)) for role in roles.raw},

@@ -163,7 +163,8 @@ def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain])
         if role not in ENGINE_ROLES or place is None:
             continue
         host, template = request.hosts[place], request.template.roles[role]
-        mine = identity(host, request.workload.model, template.executable, template.image)
+        model = request.workload.on_host(role, request.workload.model)
+        mine = identity(host, model, template.executable, template.image)
         was_here = again[name] if name in again and again[name].host == host.name else None
         other = moved(theirs, mine) or (files(was_here, host) if was_here and theirs else [])
         found += [Moved(fact, host.name, was, now, name) for fact, was, now in other]

@@ -11,7 +11,8 @@ from dataclasses import replace
 from ..base.plain import Plain
 from ..facts.starts import Starts, plain
 from ..recipes.engine import Engine
-from ..rules import checks_cache, checks_hardware
+from ..rules import checks_cache, checks_hardware, resources
+from ..rules.stands_for import Placed
 from ..spec.spec import Group
 from ..spec.workload import GROUP
 from ..template.template import GroupTemplate
@@ -67,6 +68,9 @@ class Groups(Way[Group, GroupTemplate]):
         check_pasted(asked, [m for m in members if m.revision == asked.template.revision], findings)
         checks_hardware.check_members(members, asked.hosts, asked.template.engines, findings)
         checks_cache.check_members(members, asked.template, findings)
+        come = {m.id for m in members} - {m.id for m in draft.choice.keep}
+        others = [m for plan in asked.reality.reserved if plan.group != asked.name for m in plan.members]
+        resources.check_members(Placed(asked.workload, asked.template, members, come, asked.hosts, others), findings)
         return members
 
     def router(self, draft: GroupDraft) -> RouterStep:

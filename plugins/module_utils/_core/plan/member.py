@@ -123,7 +123,7 @@ def build(
         probe=_probe(group, template.mode, engine, url, health, seat, role.role),
         stop=Stop(group.limits["stop"], 0 if router else group.limits["drain"]),
         restart=template.mode.restart,
-        identity={} if router else identity(host, group.model, role.executable, role.image),
+        identity={} if router else identity(host, group.on_host(role.role, group.model), role.executable, role.image),
     )
 
 
@@ -158,7 +158,8 @@ def _part(group: Group, compiled: CompiledRole, host: Host, seat: Seat, values: 
 
 def _source(group: Group, role: str, executable: str, image: str | None) -> Plain:
     """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
-    given = {"model": group.model if role != "router" else None, "executable": executable, "image": image}
+    model = group.on_host(role, group.model) if role != "router" else None
+    given = {"model": model, "executable": executable, "image": image}
     if traits_of(group.runtime).program == "image":
         given["executable"] = None
     return {key: value for key, value in given.items() if value}
@@ -195,12 +196,13 @@ def _probe(group: Group, mode: Mode, engine: Engine | None, url: str, health: st
     )
 
 
-def identity(host: Host, model: str, executable: str, image: str | None) -> Plain:
-    """What must be the same for all members of a generation beside their spec: which engine it really is, and which model. `image_id` is
-    the same for an image that was loaded from a file, which has no digest."""
+def identity(host: Host, model: str | None, executable: str, image: str | None) -> Plain:
+    """What must be the same for all members of a generation beside their spec: which engine it really is, and which model. `model` is
+    where that is on the host, None where nobody can tell; `image_id` is the same for an image that was loaded from a file, which has no
+    digest."""
     found = host.image(image) if image else {}
     engine = (found.get("digest") or found.get("id")) if image else host.executable(executable).get("version")
-    facts = host.model(model)
+    facts = host.model(model) if model else {}
     times = (facts.get("weights") or {}).get("times")
     return {"engine": engine, "image_id": found.get("id"), "model": facts.get("fingerprint"), "weights": times}
 

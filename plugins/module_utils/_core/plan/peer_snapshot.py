@@ -90,6 +90,15 @@ def compare(
     return change
 
 
+def unread_peers(situation: Situation) -> list[dict[str, str]]:
+    """A router that has its members from its API, answers, and cannot say which: whether anybody is served is not known."""
+    router = next((m for m in situation.of_role("router", alive=True)), None)
+    if router is None or not router.ready or router.label.policy != "dynamic" or registered_urls(router) is not None:
+        return []
+    why = f"which members {router.id} reaches is unknown: its list of them cannot be read"
+    return [{"mark": "router_peers_unknown", "why": f"{why} ({router.now.unread})" if router.now.unread else why}]
+
+
 def forgot_peers(situation: Situation) -> list[dict[str, str]]:
     """A router that has its members from its API and was started again by its runtime knows none of them: it answers, and nobody is
     served."""

@@ -48,16 +48,14 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
         if engines and request.template.mode.interface_plane != "none":
             _check_interface(host, wide, engines, findings)
         if engines:
-            fingerprint = _check_model(group.model, host, engines, findings)
-            prints.setdefault(fingerprint, []).append(name)
+            _check_models(group, host, engines, prints, findings)
             for role in engines if traits_of(group.runtime).program == "host" else ():
                 facts = host.executable(request.template.roles[role].executable)
                 if facts.get("version"):
                     versions.setdefault(str(facts["version"]), []).append(f"{role} on {name}")
                 elif facts.get("exists"):
                     unread.append(f"{role} on {name}")
-    unknown = prints.pop("", [])
-    _check_identity(group, unread, [n for n in unknown if request.hosts[n].model(group.model).get("exists")], findings)
+    _check_identity(group, unread, prints.pop("", []), findings)
     _check_images(request, {h: roles & {*ENGINE_ROLES} for h, roles in roles_on.items()}, findings)
     if len(versions) > 1:
         told = "; ".join(f"{version}: {', '.join(where)}" for version, where in sorted(versions.items()))
@@ -88,7 +86,7 @@ def _check_identity(group: Group, engines: t.Sequence[str], models: t.Sequence[s
     if models:
         findings.unread(
             f"model {group.model} has no fingerprint on {', '.join(models)}: whether all have the same one is unverified.",
-            "Make it readable for the user that the playbook becomes.",
+            "Make it readable for the user that the playbook becomes; what is in a volume of containers, nobody compares.",
             ENGINE_ROLES,
         )
 
@@ -211,17 +209,27 @@ def _check_interface(host: Host, wide: bool, roles: list[str], findings: Finding
         )
 
 
-def _check_model(model: str, host: Host, roles: list[str], findings: Findings) -> str:
-    facts = host.model(model)
-    if not facts.get("exists"):
+def _check_models(
+    group: Group, host: Host, roles: t.Sequence[str], prints: dict[str, list[str]], findings: Findings
+) -> None:
+    """What the roles find on the host by their mounts. The host is added to `prints` under the fingerprint of each model, which is empty
+    where nobody can tell it."""
+    places: dict[str | None, list[str]] = {}
+    for role in roles:
+        places.setdefault(group.on_host(role, group.model), []).append(role)
+    for path, readers in places.items():
+        facts = host.model(path) if path else {}
+        if path is None or facts.get("exists"):
+            prints.setdefault(str(facts.get("fingerprint") or ""), []).append(host.name)
+            continue
+        where = "" if path == group.model else f" ({path} on the host, by the mounts of {' and '.join(readers)})"
         findings.error(
             "model-missing",
-            f"model: {model} is not there on {host.name}.",
+            f"model: {group.model}{where} is not there on {host.name}.",
             "Copy the model to the host, or mount it; it must have the same path on every host.",
-            roles,
+            readers,
             host.name,
         )
-    return str(facts.get("fingerprint") or "")
 
 
 def check_pasted(request: Request, members: t.Sequence[Member], findings: Findings) -> None:

@@ -12,6 +12,7 @@ from ..base.finding import Findings
 from ..model import kv_size, model_config
 from ..model.kv_size import KvSize
 from ..model.layers import Unknown
+from ..spec.known import configs_of
 from .hosts import Preflight, rate, size
 
 PROMPT = 4096
@@ -233,8 +234,8 @@ def _at_least(cache: KvSize) -> str:
 def kv_size_of(flight: Preflight) -> KvSize | Unknown | None:
     """By the config.json of the first host that has read it, and what decode's arguments make of it; None where nobody has one."""
     group, template = flight.request.workload, flight.request.template
-    configs = (h.model(group.model).get("config") for h in flight.hosts.values())
-    config = model_config.read(next((c for c in configs if c), None))
+    found = (config for host in flight.hosts.values() for config in configs_of(host, group))
+    config = model_config.read(next(found, None))
     decode = template.roles["decode"]
     engine = template.engines.get("decode")
     if config is None or engine is None:

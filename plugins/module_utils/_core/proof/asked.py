@@ -17,17 +17,28 @@ ROLES = ("prefill", "decode")
 
 @dataclass(frozen=True)
 class Engine:
-    """A member that is proven, and where it is asked."""
+    """A member that is proven, and where it is asked. `kv` is where its KV cache comes from or goes to, as a person reads it: its address
+    on the KV interface, and the ports of its own that the other side connects to."""
 
     id: str
     role: str
     url: str
+    kv: str = ""
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Engine:
         if not raw["url"]:
             raise ValueError(raw["id"])
-        return cls(raw["id"], raw["role"], raw["url"])
+        return cls(raw["id"], raw["role"], raw["url"], _kv(raw))
+
+
+def _kv(raw: Plain) -> str:
+    bands = (next(iter(every(raw, "parts")), {}).get("ports") or {}).items()
+    ports = [
+        f"{band} {one['base']}" + (f"-{one['base'] + one['count'] - 1}" if one["count"] > 1 else "")
+        for band, one in sorted(bands)
+    ]
+    return ", ".join([str(raw["kv_address"]), *ports]) if raw.get("kv_address") else ""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import random
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.printable import printable
+
 # Some engines compute the last token of a prompt again, to have something to sample from.
 SLACK = 1
 # Two tokens of which the likelier one is so much likelier are no rounding difference between the roles' kernels.
@@ -126,14 +128,13 @@ def likeness(expected: Generated, got: Generated, exact: bool) -> Likeness:
         return Likeness(
             False,
             False,
-            f"{where}: decode chose {got.tokens[place]!r}, {far} ({_short(got.text)} instead of {_short(expected.text)})",
+            f"{where}: decode chose {printable(got.tokens[place])!r}, {far} ({_short(got.text)} instead of {_short(expected.text)})",
         )
     return Likeness(False, True, f"{where}, between two tokens that are about as likely")
 
 
 def _short(text: str, limit: int = 60) -> str:
-    text = " ".join(text.split())
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    return repr(printable(text, limit))
 
 
 # -- what is sent ------------------------------------------------------------------------------------------------------------------

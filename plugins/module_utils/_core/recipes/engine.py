@@ -70,6 +70,9 @@ class Engine:
     speculation: t.Callable[[Arguments], Speculation | None] = lambda _arguments: None
     # Flags of adapters, which no router can address.
     adapter_flags: tuple[str, ...] = ()
+    # Flag and variables of the key that clients must show.
+    key_flags: tuple[str, ...] = ("api-key",)
+    key_env: tuple[str, ...] = ()
     # Flags of a file in which any other flag may stand.
     config_flags: tuple[str, ...] = ()
     # Flags and variables that shape what the two sides exchange: written on one side alone, or differently, they misplace it.

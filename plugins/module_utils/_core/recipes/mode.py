@@ -52,6 +52,16 @@ class Membership:
 
 
 @dataclass(frozen=True)
+class RouterKey:
+    """Which key a router shows the engines: what `variable` of its own environment holds, whatever clients show; None where it hands on
+    what they show."""
+
+    variable: str | None
+    # Flags with which it shows none at all.
+    never_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RouterRecipe:
     """The mode's router: its command and the policies of membership that it can follow."""
 
@@ -66,6 +76,8 @@ class RouterRecipe:
     default_membership: str
     image: str | None = None
     known_versions: str | None = None
+    # None: it is not known.
+    key: RouterKey | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +170,9 @@ def _router(raw: t.Mapping[str, t.Any] | None) -> RouterRecipe | None:
         default_membership=membership["default"],
         image=raw.get("image"),
         known_versions=raw.get("known_versions"),
+        key=RouterKey(raw["engine_key"].get("variable"), _texts(raw["engine_key"].get("never_with")))
+        if raw.get("engine_key")
+        else None,
     )
 
 

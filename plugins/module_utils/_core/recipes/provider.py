@@ -36,6 +36,8 @@ class Option:
     bare: str = ""
     whole: bool = False
     per_gpu: bool = False
+    # Of a text: it names RDMA devices, with commas, which each host of the role must have.
+    devices: bool = False
     # Why it has no effect here; it may be written all the same.
     ignored: str = ""
 

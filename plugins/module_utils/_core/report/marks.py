@@ -10,7 +10,7 @@ import typing as t
 
 from ..base.finding import Finding
 from ..facts.observed import Host, LiveMember
-from ..plan.peer_snapshot import forgot_peers, stale_peers
+from ..plan.peer_snapshot import forgot_peers, stale_peers, unread_peers
 from ..plan.situation import EVERYWHERE, Reach, Situation
 from ..spec.spec import ENGINE_ROLES, Group
 from ..spec.workload import Kind
@@ -34,6 +34,7 @@ def of(
     group, or has no spec."""
     engines = [m for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining]
     marks = _counts(kind, group, roles, state)
+    marks += unread_peers(situation)
     marks += forgot_peers(situation)
     marks += stale_peers(situation)
     marks += _pairing(findings)

@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.finding import Finding
+from ..base.printable import printable
 from ..base.words import counted
 from ..facts.observed import Host
 from ..plan import diff, drift, peer_snapshot, record
@@ -153,13 +154,17 @@ def _state(
     least = {r: 1 if readiness == "any_per_role" or r == "router" else max(1, roles[r]["desired"]) for r in kind.roles}
     short = sorted(r for r in kind.roles if roles[r]["ready"] < least[r])
     forgot = peer_snapshot.forgot_peers(situation)
+    unread = peer_snapshot.unread_peers(situation)
+    if not short and unread:
+        return "partial", "unknown which members its router reaches"
     if not short and (registered or not kind.router) and not forgot:
         return "running", ""
     if not short and forgot:
         told = "the endpoint is registered, and its router has no confirmed peers"
         return "partial", told if registered else forgot[0]["why"]
     if any(m.alive and m.ready for m in situation.members):
-        waits = "waiting for the endpoint to be registered"
+        behind = printable(situation.last.endpoint.why, 600)
+        waits = "waiting for the endpoint to be registered" + (f": {behind}" if behind else "")
         return "partial", f"roles not ready: {', '.join(short)}" if short else waits
     failed = [m for m in situation.members if not m.alive]
     if failed:
@@ -174,6 +179,8 @@ def _router(situation: Situation) -> dict[str, t.Any]:
     if router is None:
         return {"policy": situation.last.policy, "peers": [], "confirmed": False}
     urls = registered_urls(router)
+    if urls is None and router.label.policy == "dynamic":
+        return {"policy": "dynamic", "peers": None, "confirmed": None, "missing": [], "extra": []}
     if urls is None:
         urls = {peer.url for peer in router.label.peers or () if router.label.policy != "dynamic"}
     wanted = {m.label.url for m in situation.members if m.role in ENGINE_ROLES and m.alive and not m.draining}
@@ -209,7 +216,7 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
         lines += [f"      {line}" for line in status["pending_diff"]]
     if status["lock"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
-        lines.append(f"  ! locked by {status['lock'].get('who')} since {since}")
+        lines.append(f"  ! locked by {printable(status['lock'].get('who'))} since {since}")
     return lines + members.table(kind, [*status["members"], *status.get("strays", ())])
 
 
@@ -228,7 +235,10 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
     ]
     if router["policy"]:
         confirmed = ", confirmed" if router["confirmed"] else ", NOT the members that run"
-        lines.append(f"  router   {router['policy']} membership, {counted(len(router['peers']), 'peer')}{confirmed}")
+        peers = "its peers are unknown"
+        if router["peers"] is not None:
+            peers = f"{counted(len(router['peers']), 'peer')}{confirmed}"
+        lines.append(f"  router   {router['policy']} membership, {peers}")
     return lines
 
 

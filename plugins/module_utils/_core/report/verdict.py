@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.printable import printable
 from ..base.words import by_number, counted, names
 from ..facts import images
 from ..plan.router_step import peer_list
@@ -20,6 +21,8 @@ from ..work.share import Slice
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, t.Sequence[Result]]
 PHASES = ("prepare", "lock", "start", "router_stop", "stop", "final")
+# Lines that are told of the logs behind a proof.
+MOST_LOGS = 12
 _LONGEST = 600
 
 
@@ -334,7 +337,7 @@ def _message(plan: Plan, results: Results, verdict: Verdict, readiness: str, sto
         return "\n".join([head, *_problems(verdict)])
     lines = [_head(plan, verdict), *_failed(verdict), *_problems(verdict)]
     if final:
-        lines += _proven(results)
+        lines += [*_proven(results), *_logs_of(plan, results)]
     if final and plan.router.step == "operator":
         lines.append(f"Now make the router's peers, which are yours to set: {peer_list(plan.router.peers)}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
@@ -427,6 +430,25 @@ def _proven(results: Results) -> list[str]:
     return [line for said in results.values() for r in said for line in r.get("table") or ()]
 
 
+def _logs_of(plan: Plan, results: Results) -> list[str]:
+    """What the logs of members say of a proof that is not good, where they were looked at after it."""
+    bad_ones = [r for said in results.values() for r in said if r.get("table") and bad(r)]
+    pairs = [pair for r in bad_ones for pair in r.get("pairs") or () if not pair.get("good")]
+    wanted = {pair[role] for pair in pairs for role in ("prefill", "decode")} or {m.id for m in plan.engines}
+    lines: list[str] = []
+    for member in plan.engines if bad_ones else ():
+        seen = _seen(member.id, results.get(member.leader.through) or ()) or {}
+        if member.id not in wanted or seen.get("state") != "ready":
+            continue
+        found, end = seen.get("symptom") or {}, seen.get("log_line")
+        told = ": ".join(_one_line(found[key]) for key in ("meaning", "line") if found.get(key))
+        told = f"its log says: {told}" if told else f"its log ends with: {_one_line(end)}" if end else ""
+        where = f" ({seen['log']})" if seen.get("log") else ""
+        lines += [f"  {member.id} on {member.leader.host}: {told}{where}"] if told else []
+        lines += [f"    {_one_line(found['advice'])}"] if found.get("advice") else []
+    return lines[:MOST_LOGS]
+
+
 def _next(plan: Plan, verdict: Verdict, readiness: str, stops: bool) -> list[str]:
     """What stays running, and what to do."""
     kind = KINDS[plan.kind]
@@ -459,5 +481,4 @@ def _next(plan: Plan, verdict: Verdict, readiness: str, stops: bool) -> list[str
 
 
 def _one_line(text: t.Any) -> str:
-    line = " ".join(str(text or "").split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return printable(text or "", _LONGEST)

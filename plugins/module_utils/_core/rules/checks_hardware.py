@@ -16,9 +16,7 @@ from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..work.member import Member, Part
 from .checks_engine import fraction_of
-
-# What narrows a process down to some cards.
-VISIBLE = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+from .stands_for import cards_of, names_of
 
 
 def check(group: Group, mode: Mode, known: Known, findings: Findings) -> None:
@@ -127,7 +125,5 @@ def memory_fractions(members: t.Iterable[Member], engines: t.Mapping[str, Engine
 
 def _cards(part: Part) -> list[str]:
     """The cards of a part: those that the plan gave it, else those that its environment narrows it down to."""
-    visible = next((part.env[name] for name in VISIBLE if part.env.get(name)), "")
-    return list(part.gpus) or [
-        card.strip() for card in str(visible).split(",") if card.strip() and card.strip() != "-1"
-    ]
+    visible = next((part.env[name] for name in names_of("cards", "cards within") if part.env.get(name)), "")
+    return list(part.gpus) or cards_of(visible)

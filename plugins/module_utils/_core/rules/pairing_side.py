@@ -87,7 +87,7 @@ def _side(group: Group, template: GroupTemplate, known: Known, name: str) -> Sid
     role, rendered, engine = group.roles[name], template.roles[name], template.engines[name]
     arguments = Arguments(rendered.argv)
     overrides = _overrides(arguments, engine)
-    config = known.config_of(group.model)
+    config = known.config_of(group)
     version = role.version
     if version is None and traits_of(group.runtime).program == "host":
         version = known.engine_version(role, rendered.executable)

@@ -22,7 +22,16 @@ from ..spec.spec import ENGINE_ROLES, Group
 from ..template import template
 from ..template.kv_cache_use import filled
 from ..template.template import GroupTemplate
-from . import checks_cache, checks_engine, checks_hardware, checks_router, checks_secrets, pairing
+from . import (
+    checks_cache,
+    checks_engine,
+    checks_hardware,
+    checks_keys,
+    checks_router,
+    checks_secrets,
+    pairing,
+    resources,
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,8 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
         checks_router.check(group, rendered, sides, findings)
         checks_cache.check(group, rendered, sides, known, findings)
         checks_secrets.check(group, findings)
+        checks_keys.check(group, rendered, lambda role: spec.secrets_of(raw, role), findings)
+        resources.check(group, rendered, known, findings)
         group = filled(group, rendered.uses, mode)
     return Verdict(findings, group, rendered)
 

@@ -12,6 +12,8 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base import placeholders
+from ..base.mounts import Mounts
 from ..recipes.cache_recipe import Clients, Scope
 from ..runtimes import table
 from . import kv_cache
@@ -166,6 +168,19 @@ class Group:
     @property
     def engine_roles(self) -> list[Role]:
         return [self.roles[name] for name in ENGINE_ROLES]
+
+    def on_host(self, role: str, path: str) -> str | None:
+        """Where a path that a member of `role` reads is on its host: in a container, by its mounts. None where nobody can tell."""
+        if not table.traits_of(self.runtime).containers:
+            return path
+        values = {"group": self.name, "role": role, "model": self.model, "served_model_name": self.served_model_name}
+        mounts = self.roles[role].mounts
+        return Mounts(placeholders.fill(m, values, True) if isinstance(m, str) else m for m in mounts).on_host(path)
+
+    def models(self) -> tuple[str, ...]:
+        """The directories that hold the model on the hosts of the engine roles, as far as that can be told."""
+        found = (self.on_host(role, self.model) for role in ENGINE_ROLES)
+        return tuple(dict.fromkeys(path for path in found if path))
 
     def to_plain(self) -> dict[str, t.Any]:
         """The spec without secrets' values: what results, records and diffs may show."""

@@ -26,15 +26,11 @@ class Known:
     caches: t.Mapping[str, CacheService] | None = None
     cache_users: t.Mapping[str, t.Collection[str]] = field(default_factory=dict)
 
-    def config_of(self, model: str) -> t.Mapping[str, t.Any] | None:
+    def config_of(self, group: Group) -> t.Mapping[str, t.Any] | None:
         """The model's config.json: as given, else as the first host that has read it says."""
         if self.model_config:
             return self.model_config
-        for host in self.hosts.values():
-            config = host.model(model).get("config")
-            if isinstance(config, t.Mapping) and config:
-                return config
-        return None
+        return next((config for host in self.hosts.values() for config in configs_of(host, group)), None)
 
     def hosts_of(self, role: Role) -> list[str] | None:
         """The hosts of a role's pattern; None when nobody has resolved it, and it does not name hosts of which there are facts."""
@@ -65,6 +61,14 @@ class Known:
             for name in self.hosts_of(role) or ()
         }
         return versions.pop() or None if len(versions) == 1 else None
+
+
+def configs_of(host: Host, group: Group) -> t.Iterator[t.Mapping[str, t.Any]]:
+    """The config.json of the group's model that a host has read, wherever its roles find it there."""
+    for path in group.models():
+        config = host.model(path).get("config")
+        if isinstance(config, t.Mapping) and config:
+            yield config
 
 
 NOTHING = Known()

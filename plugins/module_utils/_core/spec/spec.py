@@ -122,8 +122,12 @@ def _role(where: str, name: str, written: dict[str, t.Any], engine: dict[str, t.
 
 def secrets_of(spec: t.Any, role: str) -> dict[str, str]:
     """The values of a role's secrets, for the members action alone: they are in no plan, record, revision or result."""
-    written = spec if isinstance(spec, dict) else {}
-    own, engine = (written.get("roles") or {}).get(role) or {}, written.get("engine") or {}
+    written = _object(spec)
+    own, engine = _object(_object(written.get("roles")).get(role)), _object(written.get("engine"))
     from_engine = row.source(row.rows(Role)["secrets"], role, own, engine) == "engine"
-    found = (engine if from_engine else own).get("secrets") or {}
+    found = _object((engine if from_engine else own).get("secrets"))
     return {str(key): str(value) for key, value in found.items()}
+
+
+def _object(value: t.Any) -> dict[str, t.Any]:
+    return value if isinstance(value, dict) else {}

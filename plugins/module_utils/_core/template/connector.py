@@ -17,18 +17,19 @@ from ..model import model_config
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..spec.known import Known
+from ..spec.spec import Group
 
 
-def choose(mode: Mode, model: str, engine: Engine, prefill: Arguments, known: Known) -> dict[str, t.Any]:
+def choose(mode: Mode, group: Group, engine: Engine, prefill: Arguments, known: Known) -> dict[str, t.Any]:
     """The choice to use and to record, as {connector, layout, inputs}; empty for a mode without variants."""
     if mode.connector is None or not mode.connector.variants:
         return {}
     overrides = prefill.value(engine.names("hf_overrides"))
-    told = [model, prefill.value(engine.names("revision")), overrides, dict(mode.connector.variants)]
+    told = [group.model, prefill.value(engine.names("revision")), overrides, dict(mode.connector.variants)]
     inputs = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
     kept = known.recorded.get("connector") or {}
     if kept.get("inputs") == inputs and kept.get("connector"):
         return {"connector": dict(kept)}
-    config = model_config.read(known.config_of(model), read_json_object(overrides or ""))
+    config = model_config.read(known.config_of(group), read_json_object(overrides or ""))
     layout = "unknown" if config is None else "hybrid" if config.hybrid else "standard"
     return {"connector": {"connector": mode.connector.variants[layout], "layout": layout, "inputs": inputs}}

@@ -77,7 +77,7 @@ def without_hybrid(
     if "off" in kinds or "recurrent" not in kinds:
         return "off" in kinds
     overrides = prefill.value(engine.names("hf_overrides"))
-    config = model_config.read(known.config_of(group.model), read_json_object(overrides or ""))
+    config = model_config.read(known.config_of(group), read_json_object(overrides or ""))
     kept = known.recorded.get("hybrid_manager") or {}
     off = not (config and config.recurrent)
     if config is None and kept.get("model") == group.model:

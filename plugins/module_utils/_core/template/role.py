@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,10 @@ from ..spec.row import revised
 from .kv_cache_use import Use
 
 Values = t.Mapping[str, t.Any]
+# What of a recipe's value is a port that the plan gives.
+_OF_PORT = re.compile(r"\$\{(port|ports\.[^}]*)\}")
+# What the collection marks the processes of a member with (_probes/processes.py).
+MARKS = "INFEROPS_PD_"
 NO_SIZES = Sizes(1, 1, 1, 0, False)
 
 
@@ -124,10 +129,17 @@ def environment(
     findings: Findings,
     roles: t.Sequence[str] = (),
 ) -> dict[str, str]:
-    """The recipe's variables under the user's; one that the user takes over is said. What a secret sets is in neither."""
+    """The recipe's variables under the user's; one that the user takes over is said, and one that stands for ports of the plan is refused.
+    What a secret sets is in neither."""
     env = {name: partial(value, values) for name, value in recipe.items()}
+    owned = {name for name, value in env.items() if _OF_PORT.search(value)}
     for name, value in of.env.items():
-        if name in env and env[name] != value:
+        if name.startswith(MARKS):
+            _say_owned(f"{place}.env.{name}", "the collection finds a member's processes by it", findings, roles)
+        elif name in owned and env[name] != value:
+            why = f"it stands for ports that the plan gives each member ({env[name]}), and {value!r} is none of them"
+            _say_owned(f"{place}.env.{name}", why, findings, roles)
+        elif name in env and env[name] != value:
             findings.warning(
                 "environment-overridden",
                 f"{place}.env.{name}: {value!r} takes the place of the recipe's {env[name]!r}.",
@@ -136,8 +148,14 @@ def environment(
             )
         env[name] = partial(value, values)
     for name in of.secrets:
+        if name in owned or name.startswith(MARKS):
+            _say_owned(f"{place}.secrets.{name}", "the plan gives it, and it is no secret", findings, roles)
         env.pop(name, None)
     return env
+
+
+def _say_owned(place: str, why: str, findings: Findings, roles: t.Sequence[str]) -> None:
+    findings.error("owned-variable", f"{place} is not yours to set: {why}.", "Remove it.", roles)
 
 
 def check_placeholders(

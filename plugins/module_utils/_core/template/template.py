@@ -81,7 +81,7 @@ def render(
     for name in ENGINE_ROLES:
         _check_dashes(group.roles[name], engines[name], findings)
     sizes = {name: engines[name].sizes(Arguments(argvs[name]), group.roles[name].gpus) for name in ENGINE_ROLES}
-    choices = choose(mode, group.model, engines["prefill"], Arguments(argvs["prefill"]), known)
+    choices = choose(mode, group, engines["prefill"], Arguments(argvs["prefill"]), known)
     values = {name: _role_values(group, mode, name, sizes, choices) for name in ROLES}
     gpus = {name: _gpus(group.roles[name], sizes[name]) for name in ENGINE_ROLES}
     uses, connectors = uses_of(group, mode, argvs, values, gpus, known, findings)

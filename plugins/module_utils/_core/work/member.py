@@ -54,12 +54,21 @@ class Probe:
         )
 
 
+# What a member is given to end, in seconds, where neither plan nor label says it: members of earlier versions.
+DEFAULT_GRACE = 30.0
+
+
 @dataclass(frozen=True)
 class Stop:
     """How long a member that leaves is waited for, in seconds: for its requests (`drain`), then for its end (`grace`)."""
 
     grace: float | None = None
     drain: float | None = None
+
+    @property
+    def patience(self) -> float:
+        """Seconds between asking it to end and killing it: 0 is an answer, and only a plan that says nothing gets the default."""
+        return DEFAULT_GRACE if self.grace is None else float(self.grace)
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Stop:
