@@ -16,7 +16,7 @@ description:
     there with their state, the records of their groups, models and executables.
   - Members are those of the user that it runs as. Run it as the user who deploys. Where it is seen that others belong to somebody else,
     C(hidden) says so, since such a host is not what it looks like.
-  - It changes and creates nothing.
+  - It changes and creates nothing. What an interrupted preflight of the same controller has left listening is ended.
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
@@ -78,6 +78,11 @@ options:
     description: Return the records of these groups only. Members of all groups are always returned, since they hold ports and GPUs.
     type: list
     elements: str
+  controller:
+    description:
+      - Which runs of this controller live. The action plugin says so.
+      - A listener that a preflight of a run which has died has left here is ended. Of another controller's nothing is known.
+    type: dict
 seealso:
   - module: inferops.pd.group_plan
   - module: inferops.pd.members
@@ -291,6 +296,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "images": {"type": "list", "elements": "str", "default": []},
         "state_dir": {"type": "path"},
         "groups": {"type": "list", "elements": "str"},
+        "controller": {"type": "dict"},
     }
 
 

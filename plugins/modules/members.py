@@ -28,7 +28,9 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: full
+    support: none
+    details:
+      - What a run does is shown once, by M(inferops.pd.group_plan).
   idempotent:
     support: full
 options:

@@ -29,8 +29,10 @@ SLICE = 10
 LOST_CALLS = 3
 LOST_PAUSE = 5.0
 TEXT = 160
-# A member that logs nothing new is told of again after this long: a person who waits sees that the run lives.
-SAY_EVERY = 30.0
+# A member that logs nothing new is told of again after this long, in the first minute of a wait and later: a person who waits sees that
+# the run lives.
+SAY_EVERY = (10.0, 30.0)
+FIRST_MINUTE = 60.0
 # The router's start and its peers, and the proof.
 AFTER_WAIT = 300.0
 
@@ -119,7 +121,7 @@ class Waiter:
             if (
                 before is None
                 or before[:2] != (seen["state"], text)
-                or (seen["state"] == "loading" and elapsed - before[2] >= SAY_EVERY)
+                or (seen["state"] == "loading" and elapsed - before[2] >= SAY_EVERY[elapsed > FIRST_MINUTE])
             ):
                 self._told[name] = (seen["state"], text, elapsed)
                 self.say(progress(name, seen["state"], elapsed, self.limit, text))

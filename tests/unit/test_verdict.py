@@ -175,7 +175,7 @@ def going(*hosts: str) -> dict[str, t.Any]:
 @pytest.mark.parametrize(
     ("told", "good", "words"),
     [
-        ({"h1": [STOPPED], "h2": [STOPPED]}, True, "1 members are seen to have stopped"),
+        ({"h1": [STOPPED], "h2": [STOPPED]}, True, "1 member is seen to have stopped"),
         ({"h1": [STOPPED]}, True, ""),  # nothing had to stop on h2
         ({"h2": [STOPPED]}, False, "h1 did not answer; it has m-h1"),
         ({"h1": [GONE], "h2": [STOPPED]}, False, "h1 did not answer"),

@@ -99,7 +99,6 @@ class Work:
 
     def run(self) -> dict[str, t.Any]:
         """Do it. Members that fail are told in the result; what stops the phase as a whole is a PdError."""
-        before = self._snapshot(self._record(), self.before)
         phases: dict[str, t.Callable[[], None]] = {
             "prepare": self._prepare,
             "lock": self._lock,
@@ -130,12 +129,6 @@ class Work:
             "images": self.images,
             "warnings": self.warnings,
             "lock": self.lock,
-            "diff": {
-                "before_header": f"{self.group} on {self.host}",
-                "after_header": f"{self.group} on {self.host}, after {self.order.phase}",
-                "before": before,
-                "after": self._expected(self._record(), after),
-            },
         }
 
     # -- phases --------------------------------------------------------------------------------------------------------------------
@@ -564,35 +557,6 @@ class Work:
             self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
 
     # -- telling -------------------------------------------------------------------------------------------------------------------
-
-    def _snapshot(self, rec: t.Mapping[str, t.Any] | None, members: t.Mapping[str, Live]) -> dict[str, t.Any]:
-        keys = ("role", "revision", "generation", "port", "gpus")
-        return {
-            "members": {name: {key: live["label"].get(key) for key in keys} for name, live in sorted(members.items())},
-            "record": {key: rec.get(key) for key in ("revision", "generation", "state")} if rec else None,
-            "endpoint": rec.get("endpoint") if rec else None,
-        }
-
-    def _expected(self, rec: t.Mapping[str, t.Any] | None, members: t.Mapping[str, Live]) -> dict[str, t.Any]:
-        """What there is after the phase; in check mode, what there would be."""
-        if not self.order.check:
-            return self._snapshot(rec, members)
-        if self.order.phase == "forget":
-            return self._snapshot(None, {})
-        keys = ("role", "revision", "generation", "port", "gpus")
-        told = self._snapshot(rec, members)
-        for member in self.share.members:
-            if member.id in self.created:
-                told["members"][member.id] = {key: self._here(member).labels.get(key) for key in keys}
-        if self.order.phase == "endpoint" and self.record_changed:
-            after = self.share.record
-            told["record"] = {
-                "revision": after.get("revision"),
-                "generation": after.get("generation"),
-                "state": self.order.state,
-            }
-            told["endpoint"] = {**(after.get("endpoint") or {}), "registered": bool(self.order.registered)}
-        return told
 
 
 def argv_digest(part: Part) -> str:

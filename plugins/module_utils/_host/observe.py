@@ -20,7 +20,7 @@ from .._core.base.printable import printable
 from .._core.facts import observed
 from .._core.facts.kv_interface import names_of
 from .._core.runtimes.table import NAMES
-from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, space
+from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
@@ -36,7 +36,8 @@ FILES_TIMEOUT = 30.0
 
 @dataclass
 class Request:
-    """What to look at. `state_given` is whether the inventory names the state folder (pd_state_dir)."""
+    """What to look at. `state_given` is whether the inventory names the state folder (pd_state_dir); `controller`, of `runs.living`, says
+    which runs may still need what they have left here."""
 
     ports: str = observed.DEFAULT_PORT_RANGE
     kv_interface: t.Sequence[str] = ()
@@ -50,12 +51,15 @@ class Request:
     images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None
     state_given: bool = False
+    controller: t.Mapping[str, t.Any] | None = None
     warnings: list[str] = field(default_factory=list)
 
 
 def observe(request: Request, state: State) -> dict[str, t.Any]:
     """The pd_host fact. Slow looks run side by side."""
     low, high = observed.parse_range(request.ports, "pd_port_range")
+    if request.controller and request.controller.get("machine"):
+        reach.end_left(str(request.controller["machine"]), frozenset(request.controller.get("marks") or ()))
     place = hidden.Place(state.root, request.state_given, os.geteuid())
     # What is kept there is somebody else's: all else of the host is told, and the whole of it says that this is not all.
     blind = hidden.unreadable(place)
@@ -90,6 +94,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "interfaces": [i.plain() for i in found],
             "rdma_devices": rdma.devices(),
             "gpus": devices,
+            "gpu_tools": gpus.tools() if request.gpus is None else None,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
             "ports": {
                 "range": f"{low}-{high}",

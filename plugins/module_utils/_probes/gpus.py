@@ -39,6 +39,11 @@ def find(given: t.Sequence[t.Any] | None = None) -> tuple[list[Gpu], list[str]]:
     return [], problems
 
 
+def tools() -> list[str]:
+    """The drivers' tools that this host has."""
+    return [argv[0] for argv, _parse in _TOOLS if command.find(argv[0])]
+
+
 def names(
     devices: t.Sequence[t.Mapping[str, t.Any]], ask: t.Callable[[t.Sequence[str]], command.Said | None] = command.run
 ) -> dict[str, list[str]]:

@@ -203,6 +203,10 @@ class LiveMember:
         return "loading" if self.state == "running" else self.state
 
 
+# The tools of drivers that show a host's GPUs.
+GPU_TOOLS = ("nvidia-smi", "rocm-smi", "npu-smi")
+
+
 @dataclass(frozen=True)
 class Gpu:
     """A GPU of a host. `uuid` is the driver's name for it, where that is another than `id`."""
@@ -264,6 +268,8 @@ class Host:
     locks: t.Mapping[str, Facts] = field(default_factory=dict)
     # GPUs that processes use of which no label tells: (gpu, the member that such a process says it is, if any).
     busy_gpus: tuple[tuple[str, str | None], ...] = ()
+    # The drivers' tools that were found; None where nobody looked, as where the inventory says which GPUs there are.
+    gpu_tools: tuple[str, ...] | None = None
     machine: Machine = Machine()
     # Which state folder it is: the same one under two names is one place.
     state: Facts = field(default_factory=dict)
@@ -368,6 +374,9 @@ def read_host(name: str, raw: t.Any) -> Host:
         holds=tuple(facts.each("holds", read_hold)),
         elsewhere=tuple(facts.each("elsewhere", _elsewhere)),
         busy_gpus=tuple(facts.each("gpu_processes", lambda value: (value.word("gpu"), _maybe(value, "member")))),
+        gpu_tools=facts.value(lambda value: value.texts("gpu_tools"))
+        if facts.raw.get("gpu_tools") is not None
+        else None,
         locks=_locks(facts),
         machine=Machine(*(facts.within("machine").text(key) for key in ("id", "boot", "netns"))),
         state=facts.mapping("state"),

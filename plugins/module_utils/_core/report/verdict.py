@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.printable import printable
+from ..base.words import by_number, counted, names
 from ..facts import images
 from ..plan.router_step import peer_list
 from ..plan.value import Plan
@@ -184,12 +185,20 @@ def locked(plan: Plan, results: Results) -> Verdict:
             verdict.problems[host] = said
     verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
     if verdict.good:
-        verdict.msg = f"{_subject(plan)}: {len(plan.hosts)} hosts are locked."
+        verdict.msg = (
+            f"{_subject(plan)}: {counted(len(plan.hosts), 'host')} {by_number(plan.hosts, 'is', 'are')} locked."
+        )
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
     lines = [f"{_subject(plan)}: nothing was changed on any host.", *_problems(verdict), *silent]
-    verdict.msg = "\n".join([*lines, "Run the same playbook again: it makes a new plan."])
+    verdict.msg = "\n".join([*lines, *_runs_on(plan), "Run the same playbook again: it makes a new plan."])
     return verdict
+
+
+def _runs_on(plan: Plan) -> list[str]:
+    """What ran when the plan was made: what it keeps, and what it would have stopped."""
+    ran = {name for here in plan.hosts.values() for name in (*here.absent, *(set(here.present) - set(here.create)))}
+    return [f"What ran before runs on: {names(sorted(ran), most=12)}."] if ran else []
 
 
 def prepared(plan: Plan, results: Results) -> Verdict:
@@ -297,7 +306,8 @@ def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     if verdict.good:
         count = sum(len(part.absent) for part in parts(plan).values())
-        seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
+        gone = f"{counted(count, 'member')} {by_number(count, 'is', 'are')} seen to have stopped"
+        seen = "its router is out of service" if phase == "router_stop" else gone
         verdict.msg = f"{_subject(plan)}: {seen}."
         return verdict
     if phase == "router_stop":
