@@ -69,6 +69,10 @@ test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long;
 	@PD_WALKS=2000 tests/env/pytest.sh histories tools tests/unit/test_histories.py
 	@tests/env/pytest.sh faults tools tests/ -m faults -n 2 $(ARGS)
 
+.PHONY: fuzz
+fuzz: env-tools ## Throw odd inputs at all that comes in from outside (FUZZ_MINUTES=10; WORDS="logs metrics" for some)
+	@cd tests && PYTHONPATH="$(CURDIR)/.build/collections" $(VENV)/tools/bin/python -m fuzz $(WORDS)
+
 .PHONY: molecule
 molecule: env-tools ## Run the scenarios of molecule/ on hosts of this machine (SCENARIO=systemd for one; needs root)
 	@$(call with,tools) MOLECULE_PROJECT_DIRECTORY=$(CURDIR) molecule test $(if $(SCENARIO),-s $(SCENARIO),--all)

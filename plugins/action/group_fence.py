@@ -76,7 +76,7 @@ class ActionModule(PdAction):
             f"Fencing {command.host}: the command {command.shown} {ended.problem}.{said}{done} It counts as not fenced: nothing of the"
             " group has been stopped or started. Fence it by hand and leave pd_fence_command out, or mend the command, and run again."
         )
-        raise AnsibleActionFail(text, result={"failed": True, "fenced": list(before), "host": command.host})
+        raise AnsibleActionFail(text, result={"fenced": list(before), "host": command.host})
 
     def _environment(self) -> dict[str, str]:
         return _fence.read_environment(to_plain(self.args["env"]))

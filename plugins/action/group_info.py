@@ -9,10 +9,12 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._core.base.words import about, names
 from ..module_utils._core.report import status, users
 from ..module_utils._core.spec.cache_service import users_of
 from ..module_utils._core.spec.variables import misspelt
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._answers import Complaint
 from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils._workloads import Caches, Groups, Workloads
@@ -45,8 +47,13 @@ class ActionModule(PdAction):
         caches = self._states(Caches(self), self._caches(), silent)
         states = [*groups.values(), *caches.values()]
         table = [line for state in states for line in [*status.table(state), ""]]
-        if silent:
-            table.append(f"No answer from: {', '.join(silent)}")
+        broken = self.seen().broken
+        quiet = [host for host in silent if host not in broken]
+        table += [f"No answer from: {names(quiet)}"] if quiet else []
+        alike: dict[Complaint, list[str]] = {}
+        for host, one in broken.items():
+            alike.setdefault(one, []).append(host)
+        table += [f"{about(hosts, one.said)}. {one.way_out}".rstrip() for one, hosts in alike.items()]
         if self.args["show"]:
             self._display.display("\n".join(table).rstrip() or "No group is defined, and none runs.")
         answer: dict[str, t.Any] = {"groups": groups, "caches": caches, "table": table, "silent": silent}
@@ -56,7 +63,9 @@ class ActionModule(PdAction):
         short = [f"{name} is {state['state']}" for name, state in groups.items() if state["state"] not in WELL]
         short += [f"cache {name} is {state['state']}" for name, state in caches.items() if state["state"] not in WELL]
         if self.args["fail_unless_running"] and short:
-            raise AnsibleActionFail("; ".join(short), result={**answer, "failed": True})
+            # The table has told the rest.
+            found = {name: one["state"] for name, one in {**caches, **groups}.items()}
+            raise AnsibleActionFail("; ".join(short), result={"states": found, "silent": silent})
         return answer
 
     def _states(

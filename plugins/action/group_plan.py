@@ -9,15 +9,15 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible.errors import AnsibleActionFail
-
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.base.finding import Findings, sentences
+from ..module_utils._core.base.values import integer
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.report import status
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import GROUP, KINDS
-from ..plugin_utils._action import PdAction, refuse
+from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
 from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
@@ -51,6 +51,7 @@ class ActionModule(PdAction):
         check_batch(self._task, self.task_vars)
         self._refuse_broken()
         asked = self._asked()
+        judged: Judged | None = None
         if asked.action == "remove":
             entry, findings = self._removed(), Findings()
             made = self._works.removal(entry, asked, findings)
@@ -68,8 +69,11 @@ class ActionModule(PdAction):
         result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
         self._refuse(findings)
         self._show(made, result)
+        if not made.changed and not made.steps and asked.action != "remove":
+            self._show_state(self._works, judged)
         self._refuse_pending(result)
-        result["warnings"] = [f"{f['message']} {f['hint']}".strip() for f in result["findings"]]
+        result["planned"] = self._carried(plan)
+        result["warnings"] = sentences(result["findings"])
         return result
 
     @property
@@ -113,23 +117,26 @@ class ActionModule(PdAction):
     def _refuse(self, findings: Findings) -> None:
         refusal = refuse(self.args["name"], findings, self.args["fail_on"], self._works.kind)
         if refusal:
-            raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), "failed": True})
+            raise self.refused(refusal)
 
     def _refuse_broken(self) -> None:
         """A host that answered, and whose facts failed over a value, is not out of reach: the value is the user's to mend. Of a workload
         whose members need nothing of each other, a host that does not show what it has would get a second one."""
         seen, findings = self.seen(), Findings()
-        for host, why in {**seen.broken, **({} if self._works.kind.joined else seen.hidden)}.items():
-            findings.error(
-                "host-facts", f"{host}: {why}", "It is a host variable (pd_...), or the Python there.", [], host
-            )
+        self._say_broken(findings)
+        for host, why in {} if self._works.kind.joined else seen.hidden.items():
+            findings.error("host-facts", f"{host}: {why}", "", [], host)
         self._refuse(findings)
+
+    def _say_broken(self, findings: Findings) -> None:
+        for host, one in self.seen().broken.items():
+            findings.error("host-facts", f"{host} {one.said}.", one.way_out, [], host)
 
     def _refuse_pending(self, result: dict[str, t.Any]) -> None:
         if result["plan"]["pending"] and self.args["fail_on_pending"]:
             told = [f for f in result["findings"] if f["code"] in PENDING]
             head = f"{self._works.kind.title} {self.args['name']} has a pending configuration."
-            raise AnsibleActionFail(f"{head}\n{as_text(told)}", result={"findings": told, "failed": True})
+            raise self.refused(Refusal(self.args["name"], head, told))
 
     def _say_hosts(self, silent: t.Collection[str], findings: Findings) -> None:
         """Why nothing is known of a host that the plan would have asked."""
@@ -148,6 +155,14 @@ class ActionModule(PdAction):
                 host,
             )
 
+    def _carried(self, plan: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+        """What the next plan of this run is to see as taken. A real run finds what was started; a check run would give the same ports and
+        GPUs to each, and a group would look for its cache service where none is yet."""
+        if not self._task.check_mode:
+            return []
+        earlier = to_plain(self.args["planned"]) or []
+        return earlier if self.args["action"] == "remove" else [*earlier, plan]
+
     def _counts(self) -> dict[str, int]:
         """The counts that scale asks for; `-e` gives them as text."""
         counts = {}
@@ -156,12 +171,12 @@ class ActionModule(PdAction):
                 continue
             if role not in ENGINE_ROLES:
                 raise PdError(f"counts.{role}: only prefill and decode can be scaled; a group has one router.")
-            text = str(value).strip()
-            if not text.isdigit() or int(text) < 1:
+            count = integer(value)
+            if count is None or count < 1:
                 raise PdError(
                     f"pd_{role}: {value!r} is not a count. Give a whole number of at least 1; inferops.pd.remove takes a group down."
                 )
-            counts[role] = int(text)
+            counts[role] = count
         if self.args["action"] == "scale" and not counts:
             raise PdError("scale needs a count: give -e pd_prefill=N, -e pd_decode=N, or both.")
         return counts
@@ -176,6 +191,9 @@ class ActionModule(PdAction):
             for step in plan.steps:
                 if step.phase == "leave" and step.do == "deregister":
                     self._display.display(f"  {step.why}")
-        notes = [f for f in result["findings"] if f["severity"] != "error"]
-        if notes and self._display.verbosity:
-            self._display.display(as_text(notes))
+
+    def _show_state(self, works: Workloads, judged: Judged | None) -> None:
+        """Where nothing is to be done, how it is: otherwise a person would have to ask once more."""
+        seen, subject = self.seen(), works.subject(self.args["name"], judged)
+        state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
+        self._display.display("\n".join(status.head(state)))

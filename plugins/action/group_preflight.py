@@ -9,9 +9,9 @@ import secrets
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible.release import __version__
 
-from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.base.finding import Findings, as_text, in_short
+from ..module_utils._core.base.words import counted
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.situation import Request
 from ..module_utils._core.plan.value import Plan
@@ -22,8 +22,6 @@ from ..plugin_utils._action import refuse
 from ..plugin_utils._workloads import Groups
 from .group_plan import ActionModule as PlanAction
 
-# Before, a failed task's message of many lines stood in its result alone, in one line.
-PRINTS_MESSAGES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
 # What a deploy would say of its own accord is not what a person asked a preflight for.
 NOT_ASKED = ("pending-configuration", "pending-no-growth", "member-not-replaced")
 
@@ -42,12 +40,13 @@ class ActionModule(PlanAction):
         "modes_path": {"type": "list", "elements": "path", "default": []},
         "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
         "show": {"type": "bool", "default": True},
+        "strict": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
         seen = self.seen()
-        hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden, **seen.broken}
+        hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden}
         # What is there of the group is checked like what is to come: as if all of it were started.
         running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
         self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy")
@@ -55,18 +54,16 @@ class ActionModule(PlanAction):
         findings = judged.findings
         refusal = refuse(name, findings, "error")
         if refusal:
-            raise AnsibleActionFail(refusal, result={"findings": findings.to_plain(), "failed": True})
+            raise self.refused(refusal)
         request = Groups(self).request(judged, self._asked())
         plan = core_plan.make(request, findings)
+        # Without it nothing was tried: what the plan could do without it is no answer.
+        findings.items = [f for f in findings.items if f.code not in (*NOT_ASKED, "host-unreachable")]
+        self._say_broken(findings)
         for host in request.reality.silent:
-            findings.warning(
-                "host-unreachable",
-                f"{host}: {reasons.get(host, 'no facts')}",
-                f"Make the host answer: ansible -m ping {host}",
-                [],
-                host,
-            )
-        findings.items = [f for f in findings.items if f.code not in NOT_ASKED]
+            if host not in seen.broken:
+                why, way_out = reasons.get(host, "no facts"), f"Make the host answer: ansible -m ping {host}"
+                findings.error("host-unreachable", f"{host}: {why}", "" if host in seen.hidden else way_out, [], host)
         if self.args["phase"] == "plan":
             tour = self._tour(request, plan)
             # Good for this tour alone: what keeps strangers from using a listener in the seconds of its life.
@@ -101,26 +98,15 @@ class ActionModule(PlanAction):
         errors = len(findings.errors)
         warnings = len([f for f in plain if f["severity"] == "warning"])
         unverified = len([f for f in plain if f["severity"] == "unverified"])
-        hosts = _count(len(flight.tour["hosts"]), "host")
-        counts = f"{_count(errors, 'error')}, {unverified} unverified, {_count(warnings, 'warning')}"
+        hosts = counted(len(flight.tour["hosts"]), "host")
+        counts = f"{counted(errors, 'error')}, {unverified} unverified, {counted(warnings, 'warning')}"
         head = f"preflight of {name}: {counts} on {hosts}"
         failed = findings.fails(self.args["fail_on"])
         if self.args["show"]:
             text = as_text(plain)
-            # A failed task shows its message itself.
-            told = [
-                head,
-                *(f"  {line}" for line in table),
-                *([text] if text and not (failed and PRINTS_MESSAGES) else []),
-            ]
-            self._display.display("\n".join(told))
-        if failed:
-            raise AnsibleActionFail(
-                f"{head}.\n{as_text(plain)}", result={"good": not errors, "findings": plain, "failed": True}
-            )
+            self._display.display("\n".join([head, *(f"  {line}" for line in table), *([text] if text else [])]))
+        if failed and self.args["strict"]:
+            raise AnsibleActionFail(f"{head}.", result={"good": not errors, "findings": in_short(plain)})
         checks = [row.to_plain() for row in flight.rows]
-        return {"good": not errors, "findings": plain, "checks": checks, "table": table}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
+        answer = {"good": not errors, "findings": plain, "checks": checks, "table": table}
+        return {**answer, "refused": failed, "ended": tours.all_told(flight.tour, flight.reaches), "msg": head}

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.base.finding import as_text
+from ..module_utils._core.base.finding import as_text, sentences
+from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.spec.known import Known
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
-from ..plugin_utils._action import PdAction, refuse
+from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils._workloads import Caches, Judged, Workloads, workloads_of
@@ -48,7 +47,7 @@ class ActionModule(PdAction):
         self._check_words()
         works = workloads_of(self.args["kind"], self)
         results: dict[str, dict[str, t.Any]] = {}
-        refusals: list[str] = []
+        refusals: list[Refusal] = []
         skipped: set[str] = set()
         routers: dict[tuple[str, int], str] = {}
         for name, entry in self._entries(works).items():
@@ -66,11 +65,12 @@ class ActionModule(PdAction):
             found = judged.findings
             results[name] = {"valid": not found.errors, "findings": found.to_plain(), **works.told(judged)}
         if refusals:
-            told = [{**f, works.kind.name: name} for name, r in results.items() for f in r["findings"]]
-            raise AnsibleActionFail("\n\n".join(refusals), result={"valid": False, "findings": told, "failed": True})
+            raise self.refused(*refusals, valid=False)
         if self.args["show"]:
             self._display.display("\n".join(_line(name, result) for name, result in results.items()))
-        messages = [f["message"] for r in results.values() for f in r["findings"] if f["severity"] != "error"]
+        # A plan that follows warns in the same words, which Ansible then does not repeat.
+        notes = [f for r in results.values() for f in r["findings"] if f["severity"] != "error"]
+        messages = [] if self.args["show"] else sentences(notes)
         names = [name for name in results if name not in skipped]
         return {**self._answer(works, results, names), "warnings": [*misspelt(self.task_vars), *messages]}
 
@@ -153,6 +153,4 @@ def _part(kind: str, name: str, observe: dict[str, t.Any]) -> dict[str, t.Any]:
 
 def _line(group: str, result: dict[str, t.Any]) -> str:
     notes = [f for f in result["findings"] if f["severity"] != "error"]
-    return f"{group}: valid" + (
-        f", {len(notes)} note{'s' if len(notes) > 1 else ''}\n{as_text(notes)}" if notes else ""
-    )
+    return f"{group}: valid" + (f", {counted(len(notes), 'note')}\n{as_text(notes)}" if notes else "")

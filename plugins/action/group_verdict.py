@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.release import __version__
-
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
-
-# Before, a failed task's message of many lines stood in its result alone, in one line.
-PRINTS_MESSAGES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
 
 
 class ActionModule(PdAction):
@@ -24,6 +19,7 @@ class ActionModule(PdAction):
         "plan": {"type": "dict", "required": True},
         "phase": {"type": "str", "choices": list(PHASES), "required": True},
         "register": {"type": "list", "elements": "str"},
+        "of_router": {"type": "list", "elements": "str", "default": []},
         "results": {"type": "dict"},
         "readiness": {"type": "str", "choices": ["any_per_role", "all"]},
         "stops": {"type": "bool", "default": False},
@@ -48,17 +44,21 @@ class ActionModule(PdAction):
             }
         phase = self.args["phase"]
         plan = Plan.from_plain(to_plain(self.args["plan"]))
-        verdict = reach(plan, self._results(plan.group), phase, self.args["readiness"], self.args["stops"])
-        failed = bool(self.args["fail"] and not verdict.good)
+        verdict = reach(plan, self._results(plan), phase, self.args["readiness"], self.args["stops"])
+        head, _line, rest = verdict.msg.partition("\n")
+        if self.args["fail"] and not verdict.good:
+            # A failed task's result is printed as well: what a person has read stands there no second time.
+            self._display.display(rest)
+            return {**_in_short(verdict.to_plain()), "msg": head, "failed": True}
         if phase == "final":
-            if not (failed and PRINTS_MESSAGES):
-                self._display.display(verdict.msg)
-        elif not verdict.complete and not failed:
-            self._display.display(verdict.msg.partition("\n")[0])
-        return {**(_apart_from_msg(verdict.to_plain()) if failed else verdict.to_plain()), "failed": failed}
+            self._display.display(verdict.msg)
+        # Where a host has not given its lock, the run ends with a task that tells it.
+        elif not verdict.complete and phase != "lock":
+            self._display.display(head)
+        return {**verdict.to_plain(), "failed": False}
 
-    def _results(self, workload: str) -> dict[str, list[dict[str, t.Any]]]:
-        """What each host said, in the order of `register`."""
+    def _results(self, plan: Plan) -> dict[str, list[dict[str, t.Any]]]:
+        """What each host of the plan said, in the order of `register`."""
         given = self.args["results"]
         if given is not None:
             plain = to_plain(given)
@@ -66,15 +66,17 @@ class ActionModule(PdAction):
         if not self.args["register"]:
             raise PdError("group_verdict needs results, or the names that they were registered under (register).")
         found: dict[str, list[dict[str, t.Any]]] = {}
+        routers = plan.router.through
         for name in self.args["register"]:
-            for host, result in self.results_of(name, workload).items():
+            hosts = routers if name in self.args["of_router"] else plan.through
+            for host, result in self.results_of(name, plan.group, hosts).items():
                 found.setdefault(host, []).append(result)
         return found
 
 
-def _apart_from_msg(verdict: dict[str, t.Any]) -> dict[str, t.Any]:
-    """What the message does not say already. Ansible prints a failed task's result below it, and a person would read all of it twice."""
-    keys = ("host", "outcome", "symptom", "log")
+def _in_short(verdict: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What a machine asks of a verdict that a person has been told."""
+    keys = ("host", "outcome", "symptom")
     failed = {name: {k: seen[k] for k in keys if seen.get(k)} for name, seen in verdict["failed_members"].items()}
     kept = {"failed_members": failed, "unreachable_hosts": verdict["unreachable_hosts"]}
-    return {"good": verdict["good"], "msg": verdict["msg"], **{k: v for k, v in kept.items() if v}}
+    return {"good": verdict["good"], **{k: v for k, v in kept.items() if v}}

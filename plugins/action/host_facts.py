@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._answers import ASK, OWN, complaint, version_in
+from ..plugin_utils.locking import living
 
 
 class ActionModule(PdAction):
-    """As Ansible runs any module, but for the options of runtimes: the module itself checks its arguments."""
+    """As Ansible runs any module, but for the options of runtimes, and for what is said where it does not run: the module itself checks its
+    arguments."""
 
     _requires_connection = True
     _supports_async = True
@@ -22,6 +27,38 @@ class ActionModule(PdAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result = ActionBase.run(self, tmp, task_vars)
         self.task_vars, self.args = task_vars or {}, self._task.args
-        arguments = {**self._task.args, "runtime_options": self.runtime_options().get("runtime_options") or {}}
-        said = self._execute_module(module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val)
+        options = self.runtime_options().get("runtime_options") or {}
+        arguments = {**self._task.args, "runtime_options": options, "controller": living()}
+        try:
+            said = self._execute_module(module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val)
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as exc:
+            # Raised where a user cannot be become: failed_when is not asked then, and the host would look as if it had said nothing.
+            said = {"failed": True, "msg": str(exc)}
+        if said.get("failed") and not said.get("unreachable"):
+            said = {**said, **self._complained(said)}
         return t.cast("dict[str, t.Any]", merge_hash(result, said))
+
+    def _complained(self, said: t.Mapping[str, t.Any]) -> dict[str, str]:
+        """Why a host that answers has no facts, in words that follow its name, and the way out."""
+        facts = self.task_vars.get("ansible_facts") or {}
+        python = str(
+            self.variable("ansible_python_interpreter")
+            or facts.get("discovered_interpreter_python")
+            or self.task_vars.get("discovered_interpreter_python")
+            or "python3"
+        )
+        version = None
+        # What the module itself says needs no other reason.
+        if not str(said.get("msg") or "").startswith(OWN):
+            version = version_in(self._output(f"{python} -c {shlex.quote(ASK)}"))
+        found = complaint(said, python, version)
+        return {"msg": str(said.get("msg") or found.said), "complaint": found.said, "way_out": found.way_out}
+
+    def _output(self, command: str) -> str:
+        """What a command prints there, as the user who logs in: becoming another one may be what fails."""
+        try:
+            return str(self._low_level_execute_command(command, sudoable=False).get("stdout") or "")
+        except AnsibleError:
+            return ""

@@ -11,6 +11,7 @@ import typing as t
 from ..module_utils._core.preflight import tour as tours
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
+from ..plugin_utils.locking import mark
 
 
 class ActionModule(PdAction):
@@ -19,7 +20,6 @@ class ActionModule(PdAction):
         "phase": {"type": "str", "choices": ["listen", "connect", "end"], "required": True},
         "tour": {"type": "dict", "required": True},
         "register": {"type": "str", "default": "preflight_listening"},
-        "connected": {"type": "str", "default": "preflight_connected"},
         "seconds": {"type": "float", "default": 1.0},
     }
 
@@ -29,14 +29,13 @@ class ActionModule(PdAction):
             return {"skipped": True, "skip_reason": f"no member of the group is for {host}"}
         if phase == "listen":
             return self._listen(tour, host)
-        listening = tours.mark_live(
-            tour, {h: r["listening"] for h, r in self.results_of(self.args["register"]).items() if "listening" in r}
-        )
-        if phase == "connect":
-            return self._module(phase, tour, tours.attempts(tour, host, listening))
-        if self._all_told(tour):
-            return {"skipped": True, "skip_reason": "every listener was told that nobody needs it"}
-        return self._module(phase, tour, {"own": (listening.get(host) or {}).get("random") or {}})
+        said = {
+            h: r for h, r in self.results_of(self.args["register"], hosts=tour["hosts"]).items() if "listening" in r
+        }
+        if phase == "end":
+            return self._module(phase, tour, {"listener": said.get(host, {}).get("listener")})
+        listening = tours.mark_live(tour, {h: r["listening"] for h, r in said.items()})
+        return self._module(phase, tour, tours.attempts(tour, host, listening))
 
     def _listen(self, tour: dict[str, t.Any], host: str) -> dict[str, t.Any]:
         deadline = tours.deadline(tour, int(self.task_vars.get("ansible_forks") or 5), self.args["seconds"])
@@ -46,16 +45,9 @@ class ActionModule(PdAction):
         result["asked"] = [before, time.time()]
         return result
 
-    def _all_told(self, tour: dict[str, t.Any]) -> bool:
-        """Whether every host has reached all that it was to tell: then the listeners have ended by themselves."""
-        said = self.results_of(self.args["connected"])
-        return all(
-            "peers" in said.get(h, {}) and not any(p["failed"] for p in said[h]["peers"].values())
-            for h in tour["hosts"]
-        )
-
     def _module(self, phase: str, tour: dict[str, t.Any], part: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
         arguments = {"phase": phase, "tour": part, "token": tour["token"], "seconds": self.args["seconds"], **more}
+        arguments["mark"] = mark()
         result = self._execute_module(
             module_name="inferops.pd.host_preflight", module_args=arguments, task_vars=self.task_vars
         )

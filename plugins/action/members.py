@@ -56,12 +56,14 @@ class ActionModule(PdAction):
         raw, phase = to_plain(self.args["plan"]), self.args["phase"]
         host = self.task_vars["inventory_hostname"]
         plan = Plan.from_plain(raw, host)
+        # All that carry it out: of the plan itself only this host's share is read.
+        self._hosts = locked_in_order(raw)
         part = share_of(plan, host, self._created() if self.args["undo"] else None)
         if part is None or not concerns(part, phase):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {host}"}
         if phase == "lock":
             self._check_secrets(plan, secrets_coming(raw))
-        refusal = self._in_order(plan, locked_in_order(raw), host, part, phase)
+        refusal = self._in_order(plan, host, part, phase)
         if refusal:
             return refusal
         held = ""
@@ -108,7 +110,8 @@ class ActionModule(PdAction):
 
     def _started(self) -> list[dict[str, t.Any]]:
         """What hosts said of starting members of this workload."""
-        return [r for name in self.args["started"] for r in self.results_of(name, self.args["plan"]["group"]).values()]
+        group = self.args["plan"]["group"]
+        return [r for name in self.args["started"] for r in self.results_of(name, group, self._hosts).values()]
 
     def _router_is_clean(self, plan: Plan) -> bool:
         """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
@@ -117,7 +120,8 @@ class ActionModule(PdAction):
         router = plan.router
         if router.member is None:
             return plan.action == "remove"
-        results = [r for name in self.args["routed"] for r in self.results_of(name).values()]
+        routers = plan.router.through
+        results = [r for name in self.args["routed"] for r in self.results_of(name, plan.group, routers).values()]
         said = self._started()
         if any(result.get("failed") or result.get("ok") is False for result in results) or router.policy == "manual":
             return False
@@ -129,9 +133,10 @@ class ActionModule(PdAction):
         read = any((result.get("peers") or {}).get("confirmed") for result in results)
         return fresh or (router.policy == "dynamic" and read)
 
-    def _in_order(self, plan: Plan, order: list[str], host: str, part: Share, phase: str) -> dict[str, t.Any] | None:
+    def _in_order(self, plan: Plan, host: str, part: Share, phase: str) -> dict[str, t.Any] | None:
         """Take the group's lock on its first host before any other one is touched. Two runs that take the locks of all hosts at once could
         each get half. Returns the refusal of this host, None when it may go on."""
+        order = self._hosts
         if self._task.check_mode or len(order) == 1 or phase != "lock":
             return None
         notes = FirstLock(f"{plan.group}-{plan.run}-{self._task._uuid}")
@@ -190,7 +195,10 @@ class ActionModule(PdAction):
     def _starts(self) -> dict[str, Start]:
         """What the wait saw of each member's start."""
         found: dict[str, Start] = {}
-        for result in self.results_of(self.args["waited"]).values() if self.args["waited"] else ():
+        waited = (
+            self.results_of(self.args["waited"], self.args["plan"]["group"], self._hosts) if self.args["waited"] else {}
+        )
+        for result in waited.values():
             for name, seen in (result.get("members") or {}).items():
                 found[name] = Start.seen(seen)
         return found

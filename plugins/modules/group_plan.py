@@ -151,6 +151,11 @@ findings:
   returned: always
   type: list
   elements: dict
+planned:
+  description: In check mode, O(planned) and this plan, for the next call of a run that works on several. Otherwise empty.
+  returned: always
+  type: list
+  elements: dict
 diff:
   description: The plan as a person reads it.
   returned: always

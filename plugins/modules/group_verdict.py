@@ -43,6 +43,13 @@ options:
         skipped is left out.
     type: list
     elements: str
+  of_router:
+    description:
+      - Those of O(register) that only the router's host has for this plan. Another host may hold one of the plan before.
+      - Of all others, those of the plan's hosts are read.
+    type: list
+    elements: str
+    default: []
   results:
     description: The same results by host name, a result or a list of them for each.
     type: dict

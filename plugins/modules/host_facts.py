@@ -16,7 +16,7 @@ description:
     there with their state, the records of their groups, models and executables.
   - Members are those of the user that it runs as. Run it as the user who deploys. Where it is seen that others belong to somebody else,
     C(hidden) says so, since such a host is not what it looks like.
-  - It changes and creates nothing.
+  - It changes and creates nothing. What an interrupted preflight of the same controller has left listening is ended.
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
@@ -78,6 +78,11 @@ options:
     description: Return the records of these groups only. Members of all groups are always returned, since they hold ports and GPUs.
     type: list
     elements: str
+  controller:
+    description:
+      - Which runs of this controller live. The action plugin says so.
+      - A listener that a preflight of a run which has died has left here is ended. Of another controller's nothing is known.
+    type: dict
 seealso:
   - module: inferops.pd.group_plan
   - module: inferops.pd.members
@@ -165,6 +170,8 @@ ansible_facts:
             - The members on this host, of every group, with their C(label), C(state) (running, restarting, exited or missing), whether
               they are C(ready), C(why) not, and for a router the peers that are C(registered) with it.
             - Of one that has ended also the last line of its log, C(log_line).
+            - Of one that serves and has logged that its answers may be wrong, C(doubt) with the C(line), its C(meaning), the C(advice) and
+              the C(count) of such lines.
             - C(formation) and C(listener_member) are the formation and the id that the process carries in its environment which listens on
               the member's HTTP port. They are null when an earlier version started it, and when that cannot be read.
           returned: always
@@ -289,6 +296,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "images": {"type": "list", "elements": "str", "default": []},
         "state_dir": {"type": "path"},
         "groups": {"type": "list", "elements": "str"},
+        "controller": {"type": "dict"},
     }
 
 

@@ -40,10 +40,6 @@ options:
     description: The name under which the hosts registered O(phase=listen).
     type: str
     default: preflight_listening
-  connected:
-    description: The name under which the hosts registered O(phase=connect), which O(phase=end) reads.
-    type: str
-    default: preflight_connected
   seconds:
     description: How long one measurement takes.
     type: float
@@ -55,6 +51,10 @@ options:
     description: After how many seconds the listener ends in any case. The action plugin reckons it from the number of hosts.
     type: float
     default: 60.0
+  mark:
+    description: The name of the listener's process. The action plugin makes it of the run, so that a later one knows those of dead runs.
+    type: str
+    default: pd-preflight
 seealso:
   - module: inferops.pd.group_preflight
 """
@@ -78,6 +78,10 @@ listening:
   description: The ports that it listens on, by address, and why not on others.
   returned: with O(phase=listen)
   type: dict
+listener:
+  description: The process that listens; null where there is nothing to listen on.
+  returned: with O(phase=listen)
+  type: int
 rights:
   description: What a process of this user may do, its C(memlock) limit in bytes (null without one) and whether it has C(ipc_lock).
   returned: with O(phase=listen)
@@ -126,6 +130,7 @@ mtu:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._host import preflight
+from ..module_utils._probes import reach
 
 
 def main() -> None:
@@ -136,19 +141,20 @@ def main() -> None:
             "tour": {"type": "dict", "required": True},
             "token": {"type": "str", "no_log": True},
             "deadline": {"type": "float", "default": 60.0},
+            "mark": {"type": "str", "default": "pd-preflight"},
             "register": {"type": "str", "default": "preflight_listening"},
-            "connected": {"type": "str", "default": "preflight_connected"},
             "seconds": {"type": "float", "default": 1.0},
         },
         supports_check_mode=True,
     )
     options = module.params
     if options["phase"] == "listen":
-        result = preflight.listen(options["tour"], options["token"] or "", options["deadline"])
+        result = preflight.listen(options["tour"], options["token"] or "", options["deadline"], options["mark"])
     elif options["phase"] == "connect":
         result = preflight.connect(options["tour"], options["token"] or "", options["seconds"])
     else:
-        result = {"ended": preflight.end(options["tour"].get("own") or {}, options["token"] or "")}
+        pid = options["tour"].get("listener")
+        result = {"ended": reach.end(int(pid), options["mark"]) if pid else True}
     module.exit_json(changed=False, **result)
 
 

@@ -28,7 +28,9 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: full
+    support: none
+    details:
+      - What a run does is shown once, by M(inferops.pd.group_plan).
   idempotent:
     support: full
 options:
@@ -181,6 +183,12 @@ drained:
   type: dict
 logs:
   description: For each member that was removed, where its last log is. It is kept until the group is forgotten.
+  returned: always
+  type: dict
+doubts:
+  description:
+    - For each member that has logged that its answers may be wrong, the C(line), its C(meaning), the C(advice) and the C(count) of such
+      lines since its start. Told by the phase V(endpoint), after the proof has sent requests.
   returned: always
   type: dict
 lock:

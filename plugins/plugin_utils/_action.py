@@ -19,9 +19,10 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.base.finding import Findings, as_text
+from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import boolean
+from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import newest
 from ..module_utils._core.plan.situation import Reach, Run
@@ -32,6 +33,7 @@ from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.spec import parse
 from ..module_utils._core.spec.workload import GROUP, Kind
 from ..module_utils._engines import registry
+from ._answers import Complaint, last_line
 from ._caches import services_of
 from ._modes import load_modes
 from ._plain import names_list, to_plain
@@ -40,12 +42,12 @@ from ._plain import names_list, to_plain
 @dataclass
 class Seen:
     """What the hosts of a run said: facts by host; why a host is out of sight (`silent`), also one that answers and does not show what it
-    has (`hidden`); and what is wrong with facts that failed over a value (`broken`)."""
+    has (`hidden`); and what it complains of where looking at it failed (`broken`): it lives."""
 
     hosts: dict[str, Host] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
     hidden: dict[str, str] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, Complaint] = field(default_factory=dict)
 
 
 class PdAction(ActionBase):
@@ -69,12 +71,11 @@ class PdAction(ActionBase):
         try:
             result = self.act()
         except PdError as exc:
-            raise AnsibleActionFail(str(exc) + self._untouched()) from exc
+            result = {"failed": True, "msg": str(exc)}
         except AnsibleActionFail as exc:
-            rest = self._untouched()
-            if not rest:
-                raise
-            raise AnsibleActionFail(f"{exc.message}{rest}", result=exc.result) from None
+            # Returned, not raised: before 2.19 Ansible tells a traceback of each, which there is none of.
+            result = {**(exc.result or {}), "failed": True, "msg": exc.message}
+            result.pop("exception", None)
         result.setdefault("changed", False)
         if result.get("failed") and result.get("msg"):
             result["msg"] = str(result["msg"]) + self._untouched()
@@ -88,6 +89,13 @@ class PdAction(ActionBase):
 
     def act(self) -> dict[str, t.Any]:
         raise NotImplementedError
+
+    def refused(self, *refusals: Refusal, **more: t.Any) -> AnsibleActionFail:
+        """The error for what is refused. A person reads its findings once, above it; Ansible prints a failed task's result as well, and so
+        that has of each finding only what a machine asks for."""
+        self._display.display("\n\n".join(as_text(one.findings) for one in refusals))
+        told = [{**found, "workload": one.name} for one in refusals for found in in_short(one.findings)]
+        return AnsibleActionFail(" ".join(one.head for one in refusals), result={"findings": told, **more})
 
     def as_if(self, arguments: t.Mapping[str, t.Mapping[str, t.Any]], **given: t.Any) -> None:
         """Have the arguments of another action, by its defaults or as `given`: for an action that is a case of it."""
@@ -185,7 +193,8 @@ class PdAction(ActionBase):
             return Reach()
         inventory = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
         asked = set(self.task_vars.get("ansible_play_hosts_all") or ())
-        return Reach(inventory, asked, frozenset(self.seen().hidden))
+        seen = self.seen()
+        return Reach(inventory, asked, frozenset(seen.hidden), {host: one.said for host, one in seen.broken.items()})
 
     def seen(self) -> Seen:
         """What the hosts said in this run, read once."""
@@ -202,9 +211,11 @@ class PdAction(ActionBase):
                 facts = (result.get("ansible_facts") or {}).get("pd_host")
                 if facts:
                     raw[host] = facts
+                elif result.get("unreachable"):
+                    found.silent[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
                 else:
-                    told = found.silent if result.get("unreachable") else found.broken
-                    told[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
+                    said = str(result.get("complaint") or f"answers, but looking at it failed: {last_line(result)}")
+                    found.broken[host] = Complaint(said, str(result.get("way_out") or ""))
         for host, facts in raw.items():
             if facts.get("hidden"):
                 found.hidden[host] = str(facts["hidden"])
@@ -247,12 +258,18 @@ class PdAction(ActionBase):
             self._manager = manager
         return self._manager
 
-    def results_of(self, register: str, workload: str | None = None) -> dict[str, dict[str, t.Any]]:
-        """What each host of the play registered under that name in this run; hosts without a result are left out, and with `workload` what
-        says that it is of another one: a task that is not always run leaves that there."""
+    def results_of(
+        self, register: str, workload: str | None = None, hosts: t.Collection[str] | None = None
+    ) -> dict[str, dict[str, t.Any]]:
+        """What each host of the play registered under that name in this run; hosts without a result are left out.
+
+        A host that had no such task for this workload may still hold the result of the one before: with `workload`, what says that it is of
+        another one is left out, and with `hosts` whoever is none of them."""
         hostvars = self.task_vars["hostvars"]
         found: dict[str, dict[str, t.Any]] = {}
         for host in self.task_vars.get("ansible_play_hosts_all") or ():
+            if hosts is not None and host not in hosts:
+                continue
             result = hostvars[host].get(register) if host in hostvars else None
             if not isinstance(result, t.Mapping) or result.get("skipped"):
                 continue
@@ -261,21 +278,25 @@ class PdAction(ActionBase):
         return found
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why a workload is refused: in a sentence, and by its findings, as results have them."""
+
+    name: str
+    head: str
+    findings: list[dict[str, t.Any]]
+
+
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
     """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
     noted = newest(h.records[name] for h in hosts.values() if name in h.records)
     return Known(hosts=hosts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 
-def refuse(name: str, findings: Findings, fail_on: str, kind: Kind = GROUP) -> str | None:
-    """The message that a workload is refused with, or None."""
+def refuse(name: str, findings: Findings, fail_on: str, kind: Kind = GROUP) -> Refusal | None:
+    """Why a workload is refused, or None."""
     if not findings.fails(fail_on):
         return None
-    plain = findings.to_plain()
-    count = len([f for f in plain if f["severity"] == "error"])
-    head = (
-        f"{kind.title} {name} is refused: {count} error{'s' if count != 1 else ''}."
-        if count
-        else f"{kind.title} {name} is refused (fail_on: {fail_on})."
-    )
-    return f"{head}\n{as_text(plain)}"
+    count = len(findings.errors)
+    why = counted(count, "error") if count else f"fail_on: {fail_on}"
+    return Refusal(name, f"{kind.title} {name} is refused: {why}.", findings.to_plain())

@@ -38,6 +38,16 @@ def of_dead(locks: t.Iterable[Lock | None]) -> list[str]:
     return [name(lock) for lock in locks if lock and runs.died(lock.get("process"))]
 
 
+def mark() -> str:
+    """How a host knows what this run has left there to listen."""
+    return runs.mark()
+
+
+def living() -> dict[str, t.Any]:
+    """Which runs of this machine may still need what they have left on a host."""
+    return runs.living()
+
+
 class FirstLock:
     """What the worker of the first host tells those of the others, in the temporary folder that they share: the empty text when it has the
     lock, else why not."""

@@ -29,8 +29,10 @@ SLICE = 10
 LOST_CALLS = 3
 LOST_PAUSE = 5.0
 TEXT = 160
-# A member that logs nothing new is told of again after this long: a person who waits sees that the run lives.
-SAY_EVERY = 30.0
+# A member that logs nothing new is told of again after this long, in the first minute of a wait and later: a person who waits sees that
+# the run lives.
+SAY_EVERY = (10.0, 30.0)
+FIRST_MINUTE = 60.0
 # The router's start and its peers, and the proof.
 AFTER_WAIT = 300.0
 
@@ -108,17 +110,18 @@ class Waiter:
         return str(self.found.get(member["id"], {}).get("state", "loading"))
 
     def _take(self, members: t.Mapping[str, dict[str, t.Any]], elapsed: float) -> None:
-        for name, seen in members.items():
+        for name, told in members.items():
+            seen = _whole(told)
             self.found[name] = {**seen, "waited": round(elapsed, 1)}
             if seen["state"] == "failed":
                 self.notes.write(name, seen["why"])
             text = seen["why"] if seen["state"] == "failed" else (seen.get("log_line") or seen["why"])
             text = "" if seen["state"] == "ready" else text if seen["state"] == "failed" else text[:TEXT]
-            told = self._told.get(name)
+            before = self._told.get(name)
             if (
-                told is None
-                or told[:2] != (seen["state"], text)
-                or (seen["state"] == "loading" and elapsed - told[2] >= SAY_EVERY)
+                before is None
+                or before[:2] != (seen["state"], text)
+                or (seen["state"] == "loading" and elapsed - before[2] >= SAY_EVERY[elapsed > FIRST_MINUTE])
             ):
                 self._told[name] = (seen["state"], text, elapsed)
                 self.say(progress(name, seen["state"], elapsed, self.limit, text))
@@ -152,6 +155,12 @@ class Waiter:
             "limit": self.limit,
             "msg": _message(ready, not_ready, self.found, elapsed),
         }
+
+
+def _whole(seen: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What is told of a member. Where no line of its log says why it failed, the last one is told: a person may know what it means."""
+    line = seen.get("log_line") if seen["state"] == "failed" and not seen.get("symptom") else None
+    return {**seen, "why": f"{seen['why']}; its log ends with: {line}"} if line else seen
 
 
 def _last(why: str, line: str = "") -> str:

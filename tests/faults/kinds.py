@@ -41,6 +41,12 @@ KINDS: dict[str, Kind] = {
         "all, until a restart; then the new ones",
         "nothing, or `restart`, which forms the group on the hosts that are named",
     ),
+    "host-booted": Kind(
+        "a host is booted, or loses its power",
+        "`status`: the member is down, and `the host booted at ...`",
+        "the others. Under no runtime does a member start by itself at a boot: alone it would not know its peers",
+        "`deploy`, which starts what is down; of a group that has lost all of its hosts, too",
+    ),
     "clock-skew": Kind(
         "the clocks of hosts differ, or a lock is of another time",
         "nothing",

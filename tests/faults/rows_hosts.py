@@ -6,10 +6,11 @@ on h2."""
 
 from __future__ import annotations
 
+import re
 import typing as t
 
-from faults.case import Case
-from faults.model import DEPLOY, KEPT, NEW, NONE, RESTART, Fault, Play, only, scale
+from faults.case import Case, end
+from faults.model import DEPLOY, KEPT, NEW, NONE, RESTART, STATUS, Fault, Play, only, scale
 
 LIMITED = Play("restart", {"pd_group": "g"}, ("--limit", "h1"))
 UNANSWERED = (
@@ -36,6 +37,18 @@ def skewed(seconds: float, host: str = "h2") -> t.Callable[[Case], None]:
         case.skew(host, seconds)
 
     return do
+
+
+def reboot(case: Case) -> None:
+    """What a boot of h2 leaves of its members: no process, and starts of another boot."""
+    state = case.state_of("h2")
+    end(int((state / "supervisor" / "supervisord.pid").read_text()))
+    for pid in case.pids([state]).values():
+        end(pid)
+    for starts in state.glob("groups/*/members/*/starts"):
+        starts.write_text(
+            re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "0" * 8 + "-1-1-1-1", starts.read_text())
+        )
 
 
 def leave_out(case: Case) -> None:
@@ -230,6 +243,20 @@ ROWS = [
         topology="two",
         formed=False,
         fails=False,
+        needs=("nic",),
+    ),
+    Fault(
+        "a-host-is-booted",
+        "host-booted",
+        reboot,
+        STATUS,
+        topology="two",
+        fails=False,
+        told=(
+            r"the host booted at \d{4}-\d\d-\d\d .{0,20}, and no member starts by itself then; deploy starts it again",
+        ),
+        runs=only("prefill", "router"),
+        heal=(DEPLOY,),
         needs=("nic",),
     ),
 ]

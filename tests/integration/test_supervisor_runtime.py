@@ -830,7 +830,7 @@ def test_check_mode_says_the_same_and_does_nothing(host):
     assert host.do(away, "router_stop", check=True)["removed"] == ["g-router-0"]
     told = host.do(away, "stop", check=True)
     assert (told["removed"], told["kept"]) == (["g-prefill-0", "g-router-0"], [])
-    assert (len(told["diff"]["before"]["members"]), len(told["diff"]["after"]["members"])) == (2, 0)
+    assert "diff" not in told, "the plan's is the one that people read"
     assert host.do(away, "forget", check=True)["changed"]
     again = support.slice_of("g", members, absent=[m["id"] for m in members], action="restart", generation=2)
     assert host.do(again, "start", check=True)["created"] == []  # the same generation is there

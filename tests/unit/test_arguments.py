@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import cases
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import placeholders
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.arguments import (
     Arguments,
     is_flag,
@@ -129,3 +130,11 @@ def test_values_after_the_first_stay_with_their_flag():
 )
 def test_json_objects_may_hold_placeholders(text, value):
     assert read_json_object(text) == value
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "${" * 30_000, '{"a": ' + "${" * 30_000])
+def test_what_nobody_means_is_read_to_its_end(text):
+    """Nested deeper than Python goes, or with placeholders that begin and never end: no traceback, and not the square of its length."""
+    assert read_json_object(text) is None
+    assert tokens([f"--x={text}"], "args")
+    assert placeholders.names(text) == []

@@ -12,7 +12,7 @@ from builders import Fleet, host_facts, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.kv_interface import KvInterface
-from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Gpu, read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Gpu, parse_range, read_host
 
 KV = {
     "names": ["eth1"],
@@ -88,7 +88,16 @@ def test_facts_of_any_shape_are_read(raw):
     assert bool(host.unread) == (raw not in (None, {}))
 
 
+@pytest.mark.parametrize(
+    "given", ["²000-³000", "40000", "-", "40000-", "9" * 5000 + "-1", "40000-40063-1", 7, "1023-2000", "2000-65536"]
+)
+def test_what_is_no_port_range_is_refused(given):
+    with pytest.raises(PdError, match="is no port range"):
+        parse_range(given, "pd_port_range")
+
+
 def test_a_port_range_is_the_users_and_refused():
+    assert parse_range(" 40000 - 40063 ", "pd_port_range") == (40000, 40063)
     with pytest.raises(PdError, match="pd_port_range of h1: '9-1' is no port range"):
         read_host("h1", {"ports": {"range": "9-1"}})
 

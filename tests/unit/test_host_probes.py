@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, gpus, model, processes
+from ansible_collections.inferops.pd.plugins.module_utils._probes import executables, gpus, model, processes, space
 
 ASCEND = """
 +------------------------------------------------------------------------------------------------+
@@ -46,6 +46,10 @@ def test_nvidia():
         "memory_mib": 81559,
     }
     assert gpus.parse_nvidia("No devices were found\n") == []
+    # Digits to one Python function, and none to another.
+    assert gpus.parse_nvidia("², GPU-aa, H100, 81559\n") == []
+    assert gpus.parse_nvidia("0, GPU-aa, H100, ²\n")[0]["memory_mib"] is None
+    assert space.parse_apps("GPU-aa, ², 1, python\nGPU-aa, 31, ², python\n", lambda _pid: None)[0]["pid"] == 31
 
 
 def test_amd():

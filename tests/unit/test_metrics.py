@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
-from ansible_collections.inferops.pd.plugins.module_utils._probes.metrics import Selector, parse
+from ansible_collections.inferops.pd.plugins.module_utils._probes.metrics import LONGEST, MOST, Selector, parse
 
 # A real page of vLLM 0.32, shortened.
 PAGE = """\
@@ -61,5 +63,26 @@ def test_what_is_no_selector_is_said(text: str) -> None:
 
 
 def test_an_empty_page_has_nothing() -> None:
-    assert len(parse("")) == 0
+    assert parse("").find("x") == []
     assert parse("").total("x") is None
+
+
+@pytest.mark.parametrize(
+    "noise",
+    ["a 1\n", 'a{b="c"} 1\n', "x", "\\", " ", 'a{b="\n', "a{", "a 1\x0b", "\n", 'a{b="' + "c" * 9000 + '"} 1\n'],
+    ids=["tiny", "labelled", "line", "escapes", "spaces", "open", "braces", "tabs", "empty", "long"],
+)
+def test_a_page_of_any_size_is_read_for_what_is_asked(noise: str) -> None:
+    """Eight MiB of something else; the reader once kept a value for each line of it."""
+    page = noise * (8 * 2**20 // len(noise)) + '\nwanted{source="x"} 7\n'
+    tracemalloc.start()
+    try:
+        assert parse(page).total('wanted{source="x"}') == 7.0
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_one_name_there_is_a_bound_and_a_sample_has_a_length() -> None:
+    assert parse("a 1\n" * (2 * MOST)).total("a") == MOST
+    assert parse('a{b="' + "c" * 2 * LONGEST + '"} 1\na 2\n').total("a") == 2.0

@@ -184,7 +184,7 @@ def test_too_few_gpus_are_told_host_by_host():
     made = Fleet(h1={"gpus": 1}, h2={"gpus": 2}).plan(wide(3, 1))
     assert made.errors == ["does-not-fit"]
     found = only(made.findings, "does-not-fit")
-    assert "decode: 0 of 1 new members fit; each takes 1 GPUs" in found.message
+    assert "decode: 0 of 1 new members fit; each takes 1 GPU" in found.message
     assert "h1: 0 of 1 GPUs free" in found.message
     assert "h2: 0 of 2 GPUs free" in found.message
 
@@ -194,7 +194,7 @@ def test_too_few_ports_are_told_with_the_arithmetic():
     made = fleet.plan(wide(2, 2, hosts="h1", router={"port": 8000}))
     found = next(f for f in made.findings.errors if f.roles == ("decode",))
     assert found.code == "port-range-too-small"
-    assert "1 of 2 new members fit; each takes 1 GPUs and 2 ports (1 HTTP, 1 kv_side_channel)" in found.message
+    assert "1 of 2 new members fit; each takes 1 GPU and 2 ports (1 HTTP, 1 kv_side_channel)" in found.message
     assert "0 of 6 ports free in 40000-40005" in found.message
 
 

@@ -526,6 +526,21 @@ def test_pairs_touch_every_host_first_and_each_pair_comes_once(p, d):
     assert few == {*prefill, *decode}
 
 
+def test_a_host_that_has_the_router_alone_tells_its_own_listener_too():
+    """It has no high port. Until it was told, it listened on the router's port to its deadline."""
+    made = tour(["h2"], ["h3"])
+    listening = {"h1": {"random": {}, "ports": {"10.0.0.1": [8000]}, "refused": []}}
+    assert made["hosts"]["h1"]["expect"] == ["h1"]
+    assert tours.attempts(made, "h1", listening)["tell"] == [{"address": "10.0.0.1", "port": 8000}]
+
+
+def test_all_are_told_where_all_are_reached():
+    made, well = tour(["h1"], ["h2"]), {"peers": {"h2": {"failed": []}}}
+    assert tours.all_told(made, {"h1": well, "h2": {"peers": {}}})
+    assert not tours.all_told(made, {"h1": well}), "h2 has not tried anybody"
+    assert not tours.all_told(made, {"h1": {"peers": {"h2": {"failed": ["..."]}}}, "h2": {"peers": {}}})
+
+
 def test_pairs_are_limited_and_what_is_left_out_is_told():
     made = tour([f"p{i}" for i in range(5)], [f"d{i}" for i in range(5)], "p0", pairs=6)
     assert (len(made["pairs"]), made["left_out"]) == (6, 19)

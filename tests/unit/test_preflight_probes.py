@@ -14,7 +14,7 @@ import time
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._host import preflight as host
-from ansible_collections.inferops.pd.plugins.module_utils._probes import firewall, reach, rights, space, sysctl
+from ansible_collections.inferops.pd.plugins.module_utils._probes import firewall, reach, rights, runs, space, sysctl
 from ansible_collections.inferops.pd.plugins.modules.port_reservation import give_back, reserve
 
 HERE = "127.0.0.1"
@@ -63,8 +63,7 @@ def test_a_listener_ends_when_all_are_done(listener):
     assert reach.try_port(HERE, port, "word")["kind"] == "refused"
 
 
-def test_a_listener_ends_when_told_and_at_its_deadline(listener):
-    assert host.end({HERE: listener[1]}, "word")
+def test_a_listener_ends_at_its_deadline():
     late = reach.Listener("word", ["h1"], 0.3)
     late.bind({}, [HERE])
     began = time.monotonic()
@@ -72,13 +71,40 @@ def test_a_listener_ends_when_told_and_at_its_deadline(listener):
     assert time.monotonic() - began < 3
 
 
-def test_a_listener_in_a_process_of_its_own_outlives_nothing_and_holds_nothing():
+def test_a_listener_in_a_process_of_its_own_holds_nothing_and_is_ended_by_its_name():
     made = reach.Listener("word", ["h1"], 20)
     port = made.bind({}, [HERE]).random[HERE]
-    made.detach()
+    pid = made.detach("pd-here-run1")
     assert made.sockets == []
     assert "clock" in reach.try_port(HERE, port, "word")
-    assert host.end({HERE: port}, "word")
+    assert reach.end(pid, "pd-here-run2"), "there is no listener of that name, whoever has the pid"
+    assert "clock" in reach.try_port(HERE, port, "word")
+    assert reach.end(pid, "pd-here-run1")
+    assert reach.try_port(HERE, port, "word")["kind"] == "refused"
+
+
+def test_a_listener_of_a_run_that_has_died_is_ended_by_the_next_one():
+    made = reach.Listener("word", ["h1"], 20)
+    port = made.bind({}, [HERE]).random[HERE]
+    pid = made.detach("pd-here-run1")
+    assert reach.end_left("pd-here-", ("pd-here-run1",)) == [], "its run lives"
+    assert reach.end_left("pd-there", ()) == [], "of another controller nothing is known"
+    assert "clock" in reach.try_port(HERE, port, "word")
+    assert reach.end_left("pd-here-", ("pd-here-run3",)) == [pid]
+    assert reach.try_port(HERE, port, "word")["kind"] == "refused"
+
+
+def test_a_listener_with_nothing_to_listen_on_is_no_process():
+    assert reach.Listener("word", ["h1"], 20).detach("pd-here-run1") is None
+
+
+def test_the_mark_of_a_run_fits_the_kernels_name_of_a_process_and_is_among_the_living(monkeypatch):
+    monkeypatch.setattr(runs.os, "getppid", runs.os.getpid)
+    monkeypatch.setattr(runs.processes, "command_line", lambda _pid, **_more: "python ansible-playbook")
+    mark, here = runs.mark(), runs.living()
+    assert len(mark) == 15
+    assert mark.startswith(here["machine"])
+    assert mark in here["marks"]
 
 
 def test_ports_that_cannot_be_listened_on_are_told():
@@ -123,7 +149,10 @@ def test_a_whole_host_talks_to_itself():
     one, two = "127.0.0.2", "127.0.0.3"
     looks = {
         name: host.listen(
-            {"high": [a], "ports": {a: []}, "expect": ["h1", "h2"], "disks": ["/"], "addresses": [a]}, "word", 20
+            {"high": [a], "ports": {a: []}, "expect": ["h1", "h2"], "disks": ["/"], "addresses": [a]},
+            "word",
+            20,
+            f"pd-{name}",
         )
         for name, a in (("h1", one), ("h2", two))
     }

@@ -181,7 +181,7 @@ def test_a_wait_ends_at_the_limit_and_says_what_was_last_seen(notes: Notes) -> N
     result = host.wait(notes, [MEMBERS[0], MEMBERS[2]])
     assert "not ready within 60 s" in result["not_ready"]["decode0"]
     assert result["members"]["decode0"]["outcome"] == "late"
-    assert len([line for line in host.said if "decode0" in line]) == 1 + int(60 // SAY_EVERY) - 1
+    assert len([line for line in host.said if "decode0" in line]) == int(60 // SAY_EVERY[0])
 
 
 def test_a_failed_member_is_not_asked_for_again_and_the_others_are_waited_for(notes: Notes) -> None:
@@ -190,6 +190,22 @@ def test_a_failed_member_is_not_asked_for_again_and_the_others_are_waited_for(no
     assert host.asked == [["prefill0", "decode0"], ["prefill0"], ["prefill0"]]
     assert result["ready"] == ["prefill0"]
     assert result["members"]["decode0"]["outcome"] == "failed"
+
+
+def test_of_a_failure_without_a_word_in_its_log_the_last_line_is_told(notes: Notes) -> None:
+    ended = {"state": "failed", "why": "its process has ended", "log_line": "Loading weights: 12%"}
+    known = {
+        **ended,
+        "symptom": {"name": "unrecognised", "line": "FooError: x"},
+        "why": "its process has ended: FooError: x",
+    }
+
+    def ask(members: t.Any, memory: t.Any, seconds: float) -> dict[str, t.Any]:
+        return {"members": {"prefill0": dict(ended), "decode0": dict(known)}, "memory": {}}
+
+    result = Waiter([MEMBERS[0], MEMBERS[2]], MEMBERS, ask, lambda _line: None, notes, 60, "all", 10, lambda: 0.0).run()
+    assert result["not_ready"]["prefill0"] == "its process has ended; its log ends with: Loading weights: 12%"
+    assert result["not_ready"]["decode0"] == known["why"]
 
 
 def test_hosts_end_their_wait_when_another_host_has_settled_it(notes: Notes) -> None:

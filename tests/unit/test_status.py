@@ -249,6 +249,25 @@ def test_a_router_that_was_started_again_has_forgotten_its_peers():
     assert len(made.router["add"]) == 3
 
 
+def test_a_member_whose_log_doubts_its_answers_is_marked():
+    group = fleet()
+    line = "RuntimeError: Mooncake transfer failed, ret: -1"
+    told = {
+        "name": "kv transfer failed",
+        "meaning": "a KV cache did not arrive",
+        "advice": "Restart.",
+        "line": line,
+        "count": 3,
+    }
+    group.live("demo-decode-0")["doubt"] = told
+    state = group.status(RAW)
+    assert state["state"] == "running"
+    why = marks(state)["answers_doubtful"]
+    assert why == f"demo-decode-0: a KV cache did not arrive. Its log has 3 lines of it, the last: {line}. Restart."
+    down(group, "demo-decode-0")
+    assert "answers_doubtful" not in marks(group.status(RAW))
+
+
 def test_a_router_whose_list_cannot_be_read_is_not_known_to_serve():
     """It answers, and nobody can say whom it reaches: neither that they are not the members, nor that they are."""
     group = fleet()

@@ -126,6 +126,10 @@ PROOF = {"good": True, "pairs": [], "table": ["1 of 1 pairs move the KV cache"],
 ROUTER = {"ok": True, "phase": "router", "failed_members": {}, "waited": {"members": {"router-0": {"state": "ready"}}}}
 WRITTEN = {"ok": True, "phase": "endpoint"}
 
+DOUBTS = {
+    "g-decode-0": {"meaning": "it did not arrive", "advice": "Restart.", "line": "transfer failed, ret: -1", "count": 2}
+}
+
 
 @pytest.mark.parametrize(
     ("more", "good", "words"),
@@ -139,6 +143,12 @@ WRITTEN = {"ok": True, "phase": "endpoint"}
             "taken",
         ),
         ([ROUTER, {**PROOF, "good": False}, WRITTEN], False, "1 of 1 pairs"),
+        (
+            [ROUTER, {**PROOF, "good": False}, {**WRITTEN, "doubts": DOUBTS}],
+            False,
+            "! g-decode-0 on h1: it did not arrive. Restart.",
+        ),
+        ([ROUTER, PROOF, {**WRITTEN, "doubts": DOUBTS}], True, "transfer failed, ret: -1"),
         ([ROUTER, {"failed": False, "exception": "Traceback", "msg": "MODULE FAILURE"}], False, "MODULE FAILURE"),
         ([ROUTER, PROOF, {"ok": False, "msg": "No space left on device"}], False, "No space left"),
     ],
@@ -165,7 +175,7 @@ def going(*hosts: str) -> dict[str, t.Any]:
 @pytest.mark.parametrize(
     ("told", "good", "words"),
     [
-        ({"h1": [STOPPED], "h2": [STOPPED]}, True, "1 members are seen to have stopped"),
+        ({"h1": [STOPPED], "h2": [STOPPED]}, True, "1 member is seen to have stopped"),
         ({"h1": [STOPPED]}, True, ""),  # nothing had to stop on h2
         ({"h2": [STOPPED]}, False, "h1 did not answer; it has m-h1"),
         ({"h1": [GONE], "h2": [STOPPED]}, False, "h1 did not answer"),

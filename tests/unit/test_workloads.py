@@ -247,7 +247,7 @@ def _phase(task: dict[str, t.Any], module: str) -> t.Any:
     ("phase", "files"),
     [
         ("lock", ["group/lock.yml"]),
-        ("unlock", ["group/lock.yml"]),
+        ("unlock", ["group/unlock.yml"]),
         ("prepare", ["engine/prepare.yml"]),
         # Members that are started anew, in rounds of their own, after all others are up.
         ("start", ["engine/renew.yml", "engine/start.yml"]),

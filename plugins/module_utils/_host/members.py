@@ -23,11 +23,13 @@ from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
 from .._probes import ports
+from .._probes.logs import TAIL_LINES
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Driver, Foresees, Live, Prepares, Wanted
 from .._runtimes.store import Store
 from . import lock
 from .drain import drain
+from .wait import ENGINE_ROLES, doubts
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # What one record says differently from another without saying another thing.
@@ -82,6 +84,7 @@ class Work:
         self.drained: dict[str, str] = {}
         self.warnings: list[str] = []
         self.logs: dict[str, str] = {}
+        self.doubts: dict[str, t.Any] = {}
         self.images: dict[str, t.Any] = {}
         self.lock: dict[str, t.Any] | None = None
         self.record_changed = False
@@ -96,7 +99,6 @@ class Work:
 
     def run(self) -> dict[str, t.Any]:
         """Do it. Members that fail are told in the result; what stops the phase as a whole is a PdError."""
-        before = self._snapshot(self._record(), self.before)
         phases: dict[str, t.Callable[[], None]] = {
             "prepare": self._prepare,
             "lock": self._lock,
@@ -123,15 +125,10 @@ class Work:
             "failed_members": self.failed,
             "drained": self.drained,
             "logs": self.logs,
+            "doubts": self.doubts,
             "images": self.images,
             "warnings": self.warnings,
             "lock": self.lock,
-            "diff": {
-                "before_header": f"{self.group} on {self.host}",
-                "after_header": f"{self.group} on {self.host}, after {self.order.phase}",
-                "before": before,
-                "after": self._expected(self._record(), after),
-            },
         }
 
     # -- phases --------------------------------------------------------------------------------------------------------------------
@@ -199,6 +196,7 @@ class Work:
                 lock.check(self.store, self.group, self.order.holder)
 
     def _endpoint(self) -> None:
+        self.doubts = {} if self.order.check else self._doubted()
         if self.part.part:
             with self._locked():
                 now = self._record() or {}
@@ -216,6 +214,16 @@ class Work:
                     self.store.write_holds(self.group, [])
             lock.release(self.store, self.group, self.order.holder)
             self._sweep()
+
+    def _doubted(self) -> dict[str, t.Any]:
+        """What members have logged that makes their answers doubtful: the proof has just sent them requests."""
+        found = {}
+        for name, live in self._mine().items():
+            driver = self.drivers.get(str(live["label"].get("runtime")), self.driver)
+            with contextlib.suppress(PdError):
+                if live["state"] == "running" and live["label"]["role"] in ENGINE_ROLES:
+                    found[name] = doubts(live, driver.logs(self.group, name, TAIL_LINES))
+        return {name: doubt for name, doubt in found.items() if doubt}
 
     def _after(self, now: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """The record as it is once all is done."""
@@ -549,35 +557,6 @@ class Work:
             self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
 
     # -- telling -------------------------------------------------------------------------------------------------------------------
-
-    def _snapshot(self, rec: t.Mapping[str, t.Any] | None, members: t.Mapping[str, Live]) -> dict[str, t.Any]:
-        keys = ("role", "revision", "generation", "port", "gpus")
-        return {
-            "members": {name: {key: live["label"].get(key) for key in keys} for name, live in sorted(members.items())},
-            "record": {key: rec.get(key) for key in ("revision", "generation", "state")} if rec else None,
-            "endpoint": rec.get("endpoint") if rec else None,
-        }
-
-    def _expected(self, rec: t.Mapping[str, t.Any] | None, members: t.Mapping[str, Live]) -> dict[str, t.Any]:
-        """What there is after the phase; in check mode, what there would be."""
-        if not self.order.check:
-            return self._snapshot(rec, members)
-        if self.order.phase == "forget":
-            return self._snapshot(None, {})
-        keys = ("role", "revision", "generation", "port", "gpus")
-        told = self._snapshot(rec, members)
-        for member in self.share.members:
-            if member.id in self.created:
-                told["members"][member.id] = {key: self._here(member).labels.get(key) for key in keys}
-        if self.order.phase == "endpoint" and self.record_changed:
-            after = self.share.record
-            told["record"] = {
-                "revision": after.get("revision"),
-                "generation": after.get("generation"),
-                "state": self.order.state,
-            }
-            told["endpoint"] = {**(after.get("endpoint") or {}), "registered": bool(self.order.registered)}
-        return told
 
 
 def argv_digest(part: Part) -> str:

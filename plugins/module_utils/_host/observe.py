@@ -20,13 +20,13 @@ from .._core.base.printable import printable
 from .._core.facts import observed
 from .._core.facts.kv_interface import names_of
 from .._core.runtimes.table import NAMES
-from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, space
+from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
 from .._runtimes.protocol import Driver, Live, TellsDamage
 from .._runtimes.state import State
 from . import hidden
-from .wait import doomed, ended
+from .wait import ENGINE_ROLES, doomed, doubts, ended
 
 # A member that does not answer within this is not ready; the look as a whole must stay short.
 HEALTH_TIMEOUT = 1.0
@@ -36,7 +36,8 @@ FILES_TIMEOUT = 30.0
 
 @dataclass
 class Request:
-    """What to look at. `state_given` is whether the inventory names the state folder (pd_state_dir)."""
+    """What to look at. `state_given` is whether the inventory names the state folder (pd_state_dir); `controller`, of `runs.living`, says
+    which runs may still need what they have left here."""
 
     ports: str = observed.DEFAULT_PORT_RANGE
     kv_interface: t.Sequence[str] = ()
@@ -50,12 +51,15 @@ class Request:
     images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None
     state_given: bool = False
+    controller: t.Mapping[str, t.Any] | None = None
     warnings: list[str] = field(default_factory=list)
 
 
 def observe(request: Request, state: State) -> dict[str, t.Any]:
     """The pd_host fact. Slow looks run side by side."""
     low, high = observed.parse_range(request.ports, "pd_port_range")
+    if request.controller and request.controller.get("machine"):
+        reach.end_left(str(request.controller["machine"]), frozenset(request.controller.get("marks") or ()))
     place = hidden.Place(state.root, request.state_given, os.geteuid())
     # What is kept there is somebody else's: all else of the host is told, and the whole of it says that this is not all.
     blind = hidden.unreadable(place)
@@ -90,6 +94,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "interfaces": [i.plain() for i in found],
             "rdma_devices": rdma.devices(),
             "gpus": devices,
+            "gpu_tools": gpus.tools() if request.gpus is None else None,
             "gpu_processes": _strangers(request, state, devices, members, on_gpus.result()),
             "ports": {
                 "range": f"{low}-{high}",
@@ -225,6 +230,9 @@ def _members(
             member["draining"] = True
     for member in told:
         _mark_stuck(member, drivers)
+        doubt = _doubt(member, drivers)
+        if doubt:
+            member["doubt"] = doubt
     return told
 
 
@@ -242,6 +250,18 @@ def _member(live: Live, unready: str, registered: tuple[list[dict[str, t.Any]] |
     if live["label"]["role"] == "router":
         told["registered"], told["registered_why"] = registered
     return told
+
+
+def _doubt(member: t.Mapping[str, t.Any], drivers: t.Mapping[str, Driver]) -> dict[str, t.Any] | None:
+    """What the log of one that serves says of its answers. A log that cannot be read says nothing."""
+    label = member["label"]
+    driver = drivers.get(label.get("runtime") or "")
+    if driver is None or not member["ready"] or label["role"] not in ENGINE_ROLES:
+        return None
+    try:
+        return doubts(member, driver.logs(label["group"], label["member"], TAIL_LINES))
+    except PdError:
+        return None
 
 
 def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
@@ -294,7 +314,7 @@ def _closed(live: Live, listening: t.Collection[int]) -> str:
 def _registered(live: Live) -> tuple[list[dict[str, t.Any]] | None, str]:
     """The peers that a router knows, read over its API; None when that cannot be read, and why."""
     label = live["label"]
-    if label["role"] != "router" or live["state"] != "running" or not label.get("dialect"):
+    if label["role"] != "router" or live["state"] != "running" or not (label.get("dialect") and label.get("url")):
         return None, ""
     from .. import _routers
 

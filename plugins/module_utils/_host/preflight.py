@@ -8,7 +8,6 @@ It changes nothing: the listeners end by themselves."""
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 import time
@@ -24,17 +23,18 @@ _LARGEST = 16000
 Task = t.Mapping[str, t.Any]
 
 
-def listen(task: Task, token: str, seconds: float) -> dict[str, t.Any]:
-    """Listen for the peers in a process apart, and look around."""
+def listen(task: Task, token: str, seconds: float, name: str) -> dict[str, t.Any]:
+    """Listen for the peers in a process apart of that name, and look around."""
     # First: a process with threads is none to fork.
     listener = reach.Listener(token, task.get("expect") or (), seconds)
     bound = listener.bind(task.get("ports") or {}, task.get("high") or ())
-    listener.detach()
+    pid = listener.detach(name)
     with ThreadPoolExecutor(max_workers=4) as pool:
         walls = pool.submit(firewall.firewall)
         apps = pool.submit(space.on_gpus)
         return {
             "listening": bound.plain(),
+            "listener": pid,
             "rights": rights.rights(),
             "rdma": rights.rdma(),
             "drivers": rights.drivers(),
@@ -128,21 +128,8 @@ def _walk(path: Task) -> dict[str, t.Any]:
     return {"mtu": mtu, "passed": False if answers else None, "limit": int(limit[1]) if limit else None}
 
 
-def done(places: t.Iterable[tuple[str, int]], token: str, name: str, word: str = "DONE") -> None:
-    """Tell listeners that `name` needs them no more. One that cannot be told ends by itself."""
+def done(places: t.Iterable[tuple[str, int]], token: str, name: str) -> None:
+    """Tell listeners that `name` needs them no more. One that cannot be told is ended on its own host."""
     for address, port in places:
         with contextlib.suppress(OSError):
-            reach.ask(address, port, token, f"{word} {name}")
-
-
-def end(places: t.Mapping[str, int], token: str) -> bool:
-    """End this host's own listener; whether it is gone."""
-    deadline = time.monotonic() + 3
-    while time.monotonic() < deadline:
-        try:
-            for address, port in places.items():
-                reach.ask(address, port, token, f"END {os.getpid()}")
-        except OSError:
-            return True
-        time.sleep(0.1)
-    return False
+            reach.ask(address, port, token, f"DONE {name}")

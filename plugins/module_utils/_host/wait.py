@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .. import _runtimes
 from .._core.watch.readiness import Memory
-from .._core.watch.symptom import Symptom, cut, diagnose
+from .._core.watch.symptom import Symptom, cut, diagnose, spoiled
 from .._engines.symptoms import of_engine
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC
@@ -20,6 +20,8 @@ from . import lock
 from .watch import Watch, Watched, of_this_start
 
 LONGEST_SLICE = 30
+# Members that answer from a KV cache.
+ENGINE_ROLES = ("prefill", "decode")
 
 
 @dataclass
@@ -88,3 +90,16 @@ def doomed(live: t.Mapping[str, t.Any], lines: list[str]) -> str:
     label = live["label"]
     found = diagnose(of_this_start(lines, live), symptoms_of(label["role"], label.get("backend")), fatal_only=True)
     return f"{found.symptom.meaning}: {cut(found.line)}" if found and found.symptom else ""
+
+
+def doubts(live: t.Mapping[str, t.Any], lines: list[str]) -> dict[str, t.Any] | None:
+    """Why answers of a member that serves may be wrong, by what it has logged since its start: {name, meaning, advice, line, count}, of the
+    last line that says so. None when none does.
+
+    Some engines answer 200 from KV blocks that never came, and no counter of theirs shows it: the log is all that does."""
+    label = live["label"]
+    found = spoiled(of_this_start(lines, live), symptoms_of(label["role"], label.get("backend")))
+    if not found or found[-1].symptom is None:
+        return None
+    last = found[-1].to_plain()
+    return {**{key: last[key] for key in ("name", "meaning", "advice", "line")}, "count": len(found)}

@@ -27,7 +27,7 @@ LINGER = 1.5
 HEALTH_TIMEOUT = 3.0
 # vLLM "ERROR 11-29 14:53:24", and what routers and Python's logging write: "2026-11-29T14:53:24" or with a space.
 _SHORT_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)\b")
-_LONG_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z?)")
+_LONG_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z?)")
 
 
 @dataclass

@@ -53,9 +53,12 @@ def iptables_drops(said: str) -> bool:
 def nft_drops(said: str) -> bool:
     """Whether `nft -j list ruleset` turns anything away on the way in."""
     try:
-        items = json.loads(said or "{}").get("nftables") or []
-    except (ValueError, AttributeError):
+        return _nft_drops(json.loads(said or "{}").get("nftables") or [])
+    except (ValueError, TypeError, AttributeError, RecursionError):  # not JSON, or of another shape
         return False
+
+
+def _nft_drops(items: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
     chains = {
         (c.get("family"), c.get("table"), c.get("name")): c.get("policy")
         for c in (item.get("chain") or {} for item in items)

@@ -10,7 +10,9 @@ import re
 import typing as t
 
 from .._core.base.printable import printable
+from .._core.base.values import integer
 from . import command
+from .links import ODD
 
 Gpu = dict[str, t.Any]
 
@@ -29,12 +31,17 @@ def find(given: t.Sequence[t.Any] | None = None) -> tuple[list[Gpu], list[str]]:
             continue
         try:
             found = parse(said.out)
-        except (ValueError, KeyError, IndexError, AttributeError) as exc:
+        except (*ODD, IndexError) as exc:
             problems.append(f"{argv[0]}: its output could not be read ({exc})")
             continue
         if found:
             return [{**gpu, "model": gpu["model"] and printable(gpu["model"], 100)} for gpu in found], problems
     return [], problems
+
+
+def tools() -> list[str]:
+    """The drivers' tools that this host has."""
+    return [argv[0] for argv, _parse in _TOOLS if command.find(argv[0])]
 
 
 def names(
@@ -72,8 +79,8 @@ def parse_nvidia(text: str) -> list[Gpu]:
     found = []
     for line in text.splitlines():
         fields = [f.strip() for f in line.split(",")]
-        if len(fields) >= 4 and fields[0].isdigit():
-            memory = int(fields[-1]) if fields[-1].isdigit() else None
+        if len(fields) >= 4 and integer(fields[0]) is not None:
+            memory = integer(fields[-1])
             found.append(
                 {
                     "id": fields[0],
@@ -98,13 +105,13 @@ def parse_amd(text: str) -> list[Gpu]:
             (values[k] for k in ("card series", "card model", "device name") if values.get(k) not in (None, "", "N/A")),
             None,
         )
-        memory = str(values.get("vram total memory (b)", ""))
+        memory = integer(values.get("vram total memory (b)"))
         found.append(
             {
                 "id": number[1],
                 "model": model,
                 "vendor": "amd",
-                "memory_mib": int(memory) // 2**20 if memory.isdigit() else None,
+                "memory_mib": None if memory is None else memory // 2**20,
             }
         )
     return sorted(found, key=lambda g: int(g["id"]))

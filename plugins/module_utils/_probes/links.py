@@ -29,6 +29,8 @@ TUNNELS = (
 NOWHERE = ("dummy", "ifb", "nlmon", "vcan", "vrf", "vsockmon")
 # One end of a pair: a NIC for what is inside of a namespace, a stub for the host that made it.
 PAIRS = ("netkit", "veth")
+# What reading a tool's JSON raises where the tool is another than it is taken for.
+ODD = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 # What the numbers of /sys/class/net/*/type are (linux/if_arp.h), where nothing else tells the kind.
 _TYPES = {512: "ppp", 768: "ipip", 769: "ip6tnl", 776: "sit", 778: "gre", 823: "ip6gre"}
 # What drivers call themselves in answer to SIOCETHTOOL, where they are no device's.
@@ -87,7 +89,7 @@ def read(sys: str = "/sys") -> list[Link]:
     said = command.run(["ip", "-j", "-d", "addr"])
     try:
         found = parse_addr(said.out) if said and not said.error else None
-    except ValueError:  # an ip without -j (busybox)
+    except ODD:  # an ip without -j (busybox)
         found = None
     found = without_ip(sys) if found is None else found
     routes = default_routes()
@@ -98,7 +100,7 @@ def read(sys: str = "/sys") -> list[Link]:
 
 
 def parse_addr(text: str) -> list[Link]:
-    """What `ip -j -d addr` says. Raises ValueError when it is not JSON."""
+    """What `ip -j -d addr` says. Raises one of ODD when it is not JSON, or of another shape."""
     found = []
     for raw in json.loads(text or "[]"):
         if not raw.get("ifname"):
@@ -237,7 +239,7 @@ def default_routes(proc: str = "/proc") -> list[str]:
     found: list[str] = []
     for family in ("-4", "-6"):
         said = command.run(["ip", family, "-j", "route"])
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(*ODD):
             if said and not said.error:
                 found += [name for name in parse_route(said.out) if name not in found]
                 continue
@@ -246,7 +248,7 @@ def default_routes(proc: str = "/proc") -> list[str]:
 
 
 def parse_route(said: str) -> list[str]:
-    """What `ip -j route` says of default routes. Raises ValueError when it is not JSON."""
+    """What `ip -j route` says of default routes. Raises one of ODD when it is not JSON, or of another shape."""
     routes = [
         r for r in json.loads(said or "[]") if r.get("dst") == "default" and r.get("type", "unicast") == "unicast"
     ]

@@ -11,11 +11,12 @@ import typing as t
 
 from .._core.base.errors import PdError
 from .._core.base.printable import fit
+from .._core.watch.symptom import clip
 
 TAIL_KIB = 256
 # More than a tail holds: a limit where lines are asked for, not bytes.
 TAIL_LINES = 4000
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_ANSI = re.compile(r"\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -48,10 +49,10 @@ def tail(path: str, kib: int = TAIL_KIB, start: int = 0) -> Tail:
 
 
 def clean(text: str) -> list[str]:
-    """The lines of a log as a person would see them: no colours, of a progress bar only its last state, no blank lines."""
-    lines = (
-        _CONTROL.sub("", _ANSI.sub("", line.rstrip("\r").rpartition("\r")[2])).rstrip() for line in text.split("\n")
-    )
+    """The lines of a log as a person would see them: no colours, of a progress bar only its last state, of an endless line its two ends, no
+    blank lines."""
+    last = (clip(line.rstrip("\r").rpartition("\r")[2]) for line in text.split("\n"))
+    lines = (_CONTROL.sub("", _ANSI.sub("", line)).rstrip() for line in last)
     return [line for line in lines if line.strip()]
 
 

@@ -38,7 +38,7 @@ class Process:
     @property
     def since(self) -> float:
         """When it started, as seconds of the epoch."""
-        return _boot_time() + self.start / _TICKS
+        return boot_time() + self.start / _TICKS
 
 
 def read(pid: int, root: str = "/proc") -> Process | None:
@@ -200,7 +200,8 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _boot_time() -> float:
+def boot_time() -> float:
+    """When this host was booted, in seconds of the epoch; 0 where it cannot be told."""
     with open("/proc/stat", encoding="utf-8") as stream:
         for line in stream:
             if line.startswith("btime "):

@@ -10,7 +10,6 @@ they are done, when it is told to end, or at its deadline.
     TOKEN TAKE         OK or BUSY: whoever has it may measure, as long as the connection lives; one at a time on a host
     TOKEN SINK         reads to the end of the stream, and says how many bytes that were
     TOKEN DONE NAME    NAME needs the listener no more
-    TOKEN END          ends it
 """
 
 from __future__ import annotations
@@ -21,11 +20,14 @@ import hmac
 import os
 import random
 import selectors
+import signal
 import socket
 import threading
 import time
 import typing as t
 from dataclasses import dataclass, field
+
+from . import processes
 
 # More listening sockets than this are no more telling, and files are few.
 MAX_SOCKETS = 400
@@ -99,20 +101,28 @@ class Listener:
         self.sockets.append(made)
         return made, {}
 
-    def detach(self) -> None:
-        """Serve in a process of its own, which holds nothing of the caller's but the sockets."""
+    def detach(self, name: str) -> int | None:
+        """Serve in a process of its own and of that name, which holds nothing of the caller's but the sockets. Returns its pid; None where
+        there is nothing to listen on."""
         if not self.sockets:
-            return
+            return None
+        told, tell = os.pipe()
         child = os.fork()
         if child:
+            os.close(tell)
             os.waitpid(child, 0)
             self.close()
-            return
+            with os.fdopen(told) as stream:
+                return int(stream.read() or 0) or None
         try:
             os.setsid()
-            if os.fork():
+            grandchild = os.fork()
+            if grandchild:
+                os.write(tell, str(grandchild).encode())
                 os._exit(0)
             os.chdir("/")
+            with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as stream:
+                stream.write(name)
             keep = {s.fileno() for s in self.sockets}
             null = os.open(os.devnull, os.O_RDWR)
             for number in (0, 1, 2):
@@ -167,10 +177,10 @@ class Listener:
             self._lend(connection)
         elif verb == "SINK":
             connection.sendall(f"{_drain(connection)}\n".encode())
-        elif verb in ("DONE", "END"):
+        elif verb == "DONE":
             connection.sendall(b"OK\n")
             self.expect.discard(name)
-            if verb == "END" or not self.expect:
+            if not self.expect:
                 self._stopped.set()
 
     def _lend(self, connection: socket.socket) -> None:
@@ -183,6 +193,24 @@ class Listener:
             connection.recv(1)
         finally:
             self._measuring.release()
+
+
+def end(pid: int, name: str, proc: str = "/proc", patience: float = 3.0) -> bool:
+    """End a listener by the name that it was given; whether it is gone. A process of another name has only got its pid."""
+    deadline = time.monotonic() + patience
+    while (found := processes.read(pid, proc)) and found.command == name:
+        if time.monotonic() > deadline:
+            return False
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    return True
+
+
+def end_left(machine: str, living: t.Container[str], proc: str = "/proc") -> list[int]:
+    """End the listeners of preflights that were interrupted: whose run was one of that machine, and does not live any more."""
+    found = [p for p in processes.table(proc).values() if p.command.startswith(machine) and p.command not in living]
+    return [p.pid for p in found if end(p.pid, p.command, proc)]
 
 
 def _line(connection: socket.socket) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import typing as t
 
@@ -33,6 +34,30 @@ def died(run: t.Mapping[str, t.Any] | None) -> bool:
         return False  # it is there, and another user's
     now = processes.read(pid)
     return bool(now and told.get("started") and now.start != told["started"])
+
+
+def mark() -> str:
+    """A name for a process that this run leaves on a host, short enough for the kernel (15 letters): of the machine, and of the run."""
+    return f"{_of_machine()}{_digest(own(), 8)}"
+
+
+def living() -> dict[str, t.Any]:
+    """{machine, marks}: how the marks of this machine's runs begin, and those of the runs that live, which have Ansible's name in their
+    command line."""
+    marks = []
+    for pid, found in processes.table().items():
+        if "ansible" in (processes.command_line(pid, limit=4096) or ""):
+            run = {"pid": pid, "started": found.start, "machine": _machine()}
+            marks.append(f"{_of_machine()}{_digest(run, 8)}")
+    return {"machine": _of_machine(), "marks": sorted(marks)}
+
+
+def _of_machine() -> str:
+    return f"pd-{_digest(_machine(), 4)}"
+
+
+def _digest(value: object, length: int) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:length]
 
 
 def _machine() -> str | None:

@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from .._core.base.printable import printable
+from .._core.base.values import integer
 from . import carried, command, elsewhere, processes
 
 _APPS = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv,noheader,nounits"]
@@ -54,13 +55,14 @@ def parse_apps(
     found = []
     for line in said.splitlines():
         cells = [cell.strip() for cell in line.split(",", 3)]
-        if len(cells) == 4 and cells[1].isdigit():
-            mark = marker(int(cells[1]))
+        pid = integer(cells[1]) if len(cells) == 4 else None
+        if pid is not None and pid >= 0:
+            mark = marker(pid)
             found.append(
                 {
                     "uuid": cells[0],
-                    "pid": int(cells[1]),
-                    "used_mib": int(cells[2]) if cells[2].isdigit() else None,
+                    "pid": pid,
+                    "used_mib": integer(cells[2]),
                     "command": _program(cells[3]),
                     "member": mark[0] if mark else None,
                 }
@@ -76,8 +78,9 @@ def parse_npu_apps(said: str) -> list[dict[str, t.Any]]:
     for line in rows.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         chip = re.fullmatch(r"(\d+)\s+(\d+)", cells[0])
-        if chip and len(cells) > 3 and cells[1].isdigit():
-            found.append({"uuid": f"{chip[1]}.{chip[2]}", "pid": int(cells[1]), "command": _program(cells[2])})
+        pid = integer(cells[1]) if chip and len(cells) > 3 else None
+        if chip and pid is not None and pid >= 0:
+            found.append({"uuid": f"{chip[1]}.{chip[2]}", "pid": pid, "command": _program(cells[2])})
     return found
 
 

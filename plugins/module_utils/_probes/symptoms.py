@@ -10,14 +10,14 @@ from .._core.watch.symptom import Symptom, symptom
 SYMPTOMS: tuple[Symptom, ...] = (
     symptom(
         "unresolved placeholder",
-        r"\$\{[a-z_]+(?:\.[a-z_]+)*\}|\{\{\s*[a-z_.]+\s*\}\}",
+        r"\$\{[a-z_]{1,40}(?:\.[a-z_]{1,40}){0,4}\}|\{\{\s{0,8}[a-z_.]{1,80}\s{0,8}\}\}",
         "a value of the command line or environment had no source and reached the process as it was written",
         "Look at the member's argv and env in the plan; give the host what the value comes from.",
         fatal=True,
     ),
     symptom(
         "address already in use",
-        r"[Aa]ddress already in use|EADDRINUSE|Errno 98\b|[Pp]ort \d+ is already in use",
+        r"[Aa]ddress already in use|EADDRINUSE|Errno 98\b|[Pp]ort \d{1,5} is already in use",
         "another process listens on a port of this member",
         "End what holds the port (ss -ltnp shows it), or move pd_port_range away from it.",
         fatal=True,
@@ -31,28 +31,38 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "command not in image",
-        r"exec(?:utable file)?:? .*not found|executable file not found|: command not found"
-        r"|(?:exec|spawn|stat) .*[Nn]o such file or directory|can't find command|No such file or directory: '(?:[^']*/)?[\w.-]+'$",
+        r"exec(?:utable file)?:? .{0,200}not found|executable file not found|: command not found"
+        r"|(?:exec|spawn|stat) .{0,200}[Nn]o such file or directory|can't find command"
+        r"|No such file or directory: '(?:[^'/]{0,60}/){0,20}[\w.-]{1,100}'$",
         "the program that the member runs is not there",
         "Give the role an image that has it, or set its executable to the right path.",
         fatal=True,
     ),
     symptom(
         "permission denied",
-        r"PermissionError: \[Errno 13\]|exec .*[Pp]ermission denied|EACCES",
+        r"PermissionError: \[Errno 13\]|exec .{0,200}[Pp]ermission denied|EACCES",
         "the process may not read or run something that it needs",
         "Check owner and mode of what the line names for the user that runs the members.",
     ),
     symptom(
+        "no accelerator",
+        r"No CUDA GPUs are available|Found no NVIDIA driver|Torch not compiled with CUDA"
+        r"|CUDA driver initialization failed|no ROCm-capable device"
+        r"|Failed to infer device type|No NPU devices? (?:is|are) available|Can't get ascend_hal device count",
+        "the process sees no accelerator",
+        "Give the role gpus, a container the runtime of its vendor (nvidia-container-toolkit, the NPU's devices), and the host its driver.",
+        fatal=True,
+    ),
+    symptom(
         "accelerator out of memory",
-        r"(?:CUDA|NPU|HIP) out of memory|OutOfMemoryError|Tried to allocate|\b507899\b",
+        r"(?:CUDA|NPU|HIP) out of memory|OutOfMemoryError|Tried to allocate|(?:error|code|ret|result)\D{0,16}507899\b",
         "the accelerator has not the memory that the member asks for",
         "Memory fractions are of the whole card: two roles at 0.9 on one card cannot work. Lower the fraction or the context length.",
     ),
     symptom(
         "no memory left for kv cache",
         r"leaves? no (?:GPU|NPU|CPU)? ?memory for the KV cache|No available memory for the cache blocks"
-        r"|Free memory on device .* less than desired",
+        r"|Free memory on device .{0,120} less than desired",
         "after the weights no memory is left for the KV cache",
         "A matter of size: a higher memory fraction, more GPUs a member, or a shorter context length.",
         fatal=True,

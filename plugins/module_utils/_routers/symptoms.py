@@ -10,7 +10,7 @@ from .._core.watch.symptom import Symptom, symptom
 SYMPTOMS: tuple[Symptom, ...] = (
     symptom(
         "members not reached",
-        r"Timeout .* waiting for (?:hosts|workers)",
+        r"Timeout .{1,40} waiting for (?:hosts|workers)",
         "the router gave up waiting for its members",
         "Check that each role has a ready member, and that NO_PROXY holds their addresses (HTTP_PROXY keeps the router from them).",
         fatal=True,
@@ -24,14 +24,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     symptom(
         "router argument refused",
-        r"launch_router\.py: error:|vllm-router: error:|sglang-router: error:|router .*error: (?:unexpected|unrecognized)",
+        r"launch_router\.py: error:|vllm-router: error:|sglang-router: error:|router .{0,120}error: (?:unexpected|unrecognized)",
         "the router does not accept its command line",
         "Correct roles.router.args, or install the router version that the mode knows.",
         fatal=True,
     ),
     symptom(
         "router port taken",
-        r"(?:bind|listen).*Address (?:already )?in use|Failed to (?:bind|start).*(?:os error 98|in use)|error binding to",
+        r"(?:bind|listen).{0,120}Address (?:already )?in use|Failed to (?:bind|start).{0,120}(?:os error 98|in use)|error binding to",
         "another process listens on a port of the router",
         "Choose another roles.router.port, or end what holds it (ss -ltnp shows it).",
         fatal=True,

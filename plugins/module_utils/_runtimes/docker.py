@@ -23,7 +23,18 @@ from .._core.base.process_words import is_held
 from .._core.facts import label as labels
 from .._core.work.member import Part
 from .._probes import logs
-from . import docker_bound, docker_elsewhere, docker_images, docker_spec, docker_user, gone, guard, masking, script
+from . import (
+    boot,
+    docker_bound,
+    docker_elsewhere,
+    docker_images,
+    docker_spec,
+    docker_user,
+    gone,
+    guard,
+    masking,
+    script,
+)
 from .batch import one_by_one
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
@@ -183,6 +194,9 @@ class Docker:
             live["why"] = f"it was never started{_said(state)}"
             return live
         live["exit"] = state.get("ExitCode")
+        if status != "restarting" and boot.since(epoch(state.get("StartedAt"))):
+            live["why"] = boot.told()
+            return live
         live["why"] = _end_of(state)
         if live["restarts"]:
             live["why"] += f", started {live['restarts'] + 1} times"
@@ -192,7 +206,7 @@ class Docker:
             last = self.logs(label["group"], label["member"], 1)
             refused = guard.refusal(last)
             if refused:
-                live["why"] = refused
+                live["why"] = boot.told() if boot.REFUSED in refused else refused
                 return live
             live["log_line"] = last[0][:200] if last else ""
         return live

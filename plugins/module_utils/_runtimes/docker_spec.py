@@ -19,7 +19,7 @@ from .._core.runtimes.accepts import UnfitError
 from .._core.runtimes.container import INSIDE
 from .._core.work.member import Member, Part
 from .._probes import processes
-from . import guard
+from . import boot, guard
 from .errors import HostError
 
 LABEL = "com.inferops.pd"
@@ -165,7 +165,7 @@ _pd_boot= _pd_first=
     read -r _pd_first < {mark} || echo "$_pd_boot" > {mark}
 }} 2>/dev/null
 {checks}if [ -n "$_pd_first" ] && [ "$_pd_first" != "$_pd_boot" ]; then
-    _pd_refuse "the host was booted since this member was created; deploy the group again"
+    _pd_refuse "{boot.REFUSED}; deploy the group again"
 fi
 if [ -e {INSIDE}/env ]; then
     _pd_count=$#

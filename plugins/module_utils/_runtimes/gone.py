@@ -10,6 +10,7 @@ import signal
 import time
 import typing as t
 
+from .._core.base.words import by_number, counted
 from .._probes import processes
 from .errors import HostError
 from .folder import Start
@@ -19,6 +20,11 @@ POLL = 0.1
 ORPHAN_GRACE = 5.0
 KILL_WAIT = 10.0
 Find = t.Callable[[], list[processes.Process]]
+
+
+def left_of(count: int) -> str:
+    """Of a member that does not run, what of its processes does."""
+    return f"{counted(count, 'process', 'processes')} that it started {by_number(count, 'is', 'are')} left"
 
 
 def of_member(

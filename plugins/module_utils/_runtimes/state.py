@@ -28,15 +28,16 @@ import time
 import typing as t
 import uuid
 
-from .._core.base.checked import DamagedError
+from .._core.base.checked import Checked, DamagedError
 from .._core.facts import label as labels
+from .._core.facts import lock, observed
 from .._core.facts import record as records
 from .errors import HostError
 from .store import Damaged
 from .trusted import untrusted
 
-# More than a label or a record of the largest group takes; a file beyond it is none of ours.
-LARGEST = 64 * 2**20
+# More than a label or a record of the largest group takes; a file beyond it is none of ours. In memory JSON takes twenty times as much.
+LARGEST = 8 * 2**20
 LOCK_WAIT = 60.0
 # What may stand in a path that ends up in configuration files and shell scripts of runtimes without surprises.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+,=~-]*")
@@ -156,41 +157,47 @@ class State:
         return record
 
     def damaged(self) -> list[Damaged]:
-        return [*self._all_labels()[1], *self._all_records()[1], *self._damaged_holds()]
+        holds = (one for group in _entries(self.groups_dir) for one in self._holds_of(group)[1])
+        return [*self._all_labels()[1], *self._all_records()[1], *holds]
 
-    def _damaged_holds(self) -> list[Damaged]:
-        found = []
-        for group in _entries(self.groups_dir):
-            path = self.holds_path(group)
+    def _holds_of(self, group: str) -> tuple[list[dict[str, t.Any]], list[Damaged]]:
+        """(the holds of a group that can be believed, what cannot)."""
+        path = self.holds_path(group)
+        found, damaged = [], []
+        try:
+            told = read_json(path)
+            entries = Checked(told or {}, path).items("holds")
+            if told is not None and not isinstance(told.get("holds"), list):
+                raise DamagedError(path, "holds is no list")
+        except DamagedError as exc:
+            return [], [Damaged(exc.where, exc.why, None, None)]
+        for at, one in enumerate(entries):
             try:
-                told = read_json(path)
-                if told is not None and not isinstance(told.get("holds"), list):
-                    raise DamagedError(path, "holds is no list")
+                observed.read_hold(Checked(one, path, f"holds[{at}]."))
+                found.append(one)
             except DamagedError as exc:
-                found.append(Damaged(exc.where, exc.why, None, None))
-        return found
+                damaged.append(Damaged(exc.where, exc.why, None, None))
+        return found, damaged
 
     def group_lock(self, group: str) -> dict[str, t.Any] | None:
         """Who changes the group. A version that kept it in the record may have left one there."""
+        path = self.lock_path(group)
         try:
-            lock = read_json(self.lock_path(group))
-            return lock if lock is not None else (self.record(group) or {}).get("lock")
+            found = read_json(path)
+            found = found if found is not None else (self.record(group) or {}).get("lock")
+            return dict(lock.read(found, path)) if found else None
         except DamagedError:
             # Whoever wrote it is gone, or about to write it again; a lock that nobody can read holds nobody up.
             return None
 
     def group_locks(self) -> dict[str, dict[str, t.Any]]:
         found = {group: self.group_lock(group) for group in _entries(self.groups_dir)}
-        return {group: lock for group, lock in found.items() if lock}
+        return {group: lock_ for group, lock_ in found.items() if lock_}
 
     def holds(self, group: str | None = None) -> list[dict[str, t.Any]]:
-        """Ports that nobody gets, of one group or of all."""
-        found: list[dict[str, t.Any]] = []
-        for name in _entries(self.groups_dir) if group is None else [group]:
-            with contextlib.suppress(DamagedError):
-                told = (read_json(self.holds_path(name)) or {}).get("holds")
-                found += [one for one in told or () if isinstance(one, dict) and isinstance(one.get("ports"), list)]
-        return found
+        """Ports that nobody gets, of one group or of all. What cannot be read is in `damaged`."""
+        groups = _entries(self.groups_dir) if group is None else [group]
+        return [hold for name in groups for hold in self._holds_of(name)[0]]
 
     def draining(self, group: str, member: str) -> bool:
         """Whether a run has begun to take this member away."""

@@ -18,7 +18,7 @@ import xmlrpc.client
 
 from .._core.base.errors import PdError
 from .._probes import logs, processes
-from . import gone, guard, supervisor_conf, supervisor_daemon, unlabelled
+from . import boot, gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder, not_here
@@ -125,6 +125,9 @@ class Supervisor:
             live["state"], live["pid"], live["since"] = "running", main.pid, main.since
             live["why"] = "it runs without supervision: supervisord did not start it, or has ended since"
             return live
+        if starts and boot.since(starts[-1].since, starts[-1].boot):
+            live["why"] = boot.told()
+            return live
         if program:
             self._explain(live, program, len(starts))
         else:
@@ -132,7 +135,7 @@ class Supervisor:
                 "no supervisord runs, so nothing runs it" if programs is None else "supervisord does not know it"
             )
         if marked:
-            live["why"] += f"; {len(marked)} processes that it started are left"
+            live["why"] += f"; {gone.left_of(len(marked))}"
         return live
 
     def _explain(self, live: Live, program: dict[str, t.Any], starts: int) -> None:

@@ -16,7 +16,7 @@ from .._core.base.errors import PdError
 from .._core.work.member import Member
 from .._probes import logs, processes
 from .._probes.logs import TAIL_LINES
-from . import gone, guard, systemd_unit, unlabelled
+from . import boot, gone, guard, systemd_unit, unlabelled
 from .batch import one_by_one
 from .errors import HostError
 from .folder import Folder, not_here
@@ -184,6 +184,9 @@ class Systemd:
             live["state"], live["pid"], live["since"] = "running", main.pid, main.since
             live["why"] = "it runs without supervision: systemd did not start it"
             return live
+        if starts and boot.since(starts[-1].since, starts[-1].boot):
+            live["why"] = boot.told()
+            return live
         live["exit"], live["why"] = ended(unit, [start.since for start in starts], int(label.get("restart") or 0))
         with contextlib.suppress(PdError):
             last = self.logs(label["group"], label["member"], 1) if unit.get("LoadState") == "loaded" else []
@@ -193,7 +196,7 @@ class Systemd:
                 return live
             live["log_line"] = last[0][:200] if last else ""
         if marked:
-            live["why"] += f"; {len(marked)} processes that it started are left"
+            live["why"] += f"; {gone.left_of(len(marked))}"
         return live
 
     def _log(self, group: str, member: str) -> str:

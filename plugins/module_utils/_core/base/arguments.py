@@ -19,7 +19,9 @@ from .errors import PdError
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?$")
 _JSON = json.JSONDecoder()
-PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+PLACEHOLDER = re.compile(r"\$\{[^}]{0,400}\}")
+_BARE = re.compile(r'(?<!")\$\{[^}]{0,400}\}(?!")')
+_FLAG = re.compile(r"--?[A-Za-z][\w.-]*=")
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]+)$")
 
 
@@ -72,14 +74,14 @@ def _split(line: str, where: str) -> list[str]:
     if "'" not in line and '"' not in line and "\\" not in line and "{" not in line and "[" not in line:
         return line.split()
     out: list[str] = []
-    at = 0
+    at, readable = 0, _with_digits(line)
     while at < len(line):
         if line[at].isspace():
             at += 1
             continue
-        flag = re.match(r"--?[A-Za-z][\w.-]*=", line[at:])
+        flag = _FLAG.match(line, at)
         head = flag.group() if flag else ""
-        end = _json_end(line, at + len(head))
+        end = _json_end(line, at + len(head), readable)
         if end is None:
             end = _word_end(line, at, where)
             out += shlex.split(line[at:end])
@@ -89,14 +91,19 @@ def _split(line: str, where: str) -> list[str]:
     return out
 
 
-def _json_end(line: str, at: int) -> int | None:
-    """Where a JSON object or array that starts at `at` ends, or None when there is none."""
+def _with_digits(line: str) -> str:
+    """A line in which its placeholders are numbers: one may stand where a number does, and digits of its length keep every position."""
+    return PLACEHOLDER.sub(lambda match: "1" * len(match.group()), line)
+
+
+def _json_end(line: str, at: int, readable: str | None = None) -> int | None:
+    """Where a JSON object or array that starts at `at` ends, or None when there is none. `readable` is the line with digits, made once for
+    all of its words."""
     if at >= len(line) or line[at] not in "{[":
         return None
     try:
-        # A placeholder may stand where a number does; digits of the same length keep every position.
-        _value, end = _JSON.raw_decode(PLACEHOLDER.sub(lambda match: "1" * len(match.group()), line), at)
-    except ValueError:
+        _value, end = _JSON.raw_decode(_with_digits(line) if readable is None else readable, at)
+    except (ValueError, RecursionError):
         return None
     return end if end == len(line) or line[end].isspace() else None
 
@@ -270,7 +277,7 @@ def read_integer(text: str, units: t.Mapping[str, int] | None = None) -> int | N
 def read_json_object(text: str) -> dict[str, t.Any] | None:
     """A JSON object, placeholders in it included (`${...}` stands where a number may); None when it is no object."""
     try:
-        value = json.loads(re.sub(r'(?<!")\$\{[^}]*\}(?!")', "0", text))
-    except ValueError:
+        value = json.loads(_BARE.sub("0", text))
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import math
 import re
 import typing as t
 
+from .address import of_url
 from .errors import PdError
 
 PORTS = 65535
@@ -61,6 +64,15 @@ class Checked:
         if not _NAME.fullmatch(value):
             raise self.bad(key, "no name")
         return value
+
+    def url(self, key: str) -> str | None:
+        """The address of a member, which names its port, and may be missing."""
+        value = self.text(key, required=False) or None
+        place = of_url(value)
+        with contextlib.suppress(ValueError):
+            if value is None or (place and ("[" not in value or ipaddress.IPv6Address(place[0].partition("%")[0]))):
+                return value
+        raise self.bad(key, "no URL")
 
     def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
         value = self.raw.get(key)

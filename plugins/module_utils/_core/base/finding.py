@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
 from .printable import fit
+from .words import about, is_about
 
 Severity = t.Literal["error", "unverified", "warning"]
 SEVERITIES: tuple[Severity, ...] = ("error", "unverified", "warning")
@@ -100,12 +102,58 @@ class Findings:
         return [f.to_plain() for f in sorted(self.items, key=lambda f: SEVERITIES.index(f.severity))]
 
 
+def of_several(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Findings of which those that say the same of several hosts are one: `hosts` are its hosts, and its message begins with them. Findings
+    of one host, or of none, are as they were."""
+    alike: dict[tuple[str, ...], list[dict[str, t.Any]]] = {}
+    for number, found in enumerate(findings):
+        host = str(found.get("host") or "")
+        mine = bool(host) and (found["message"].startswith(f"{host}: ") or is_about(host, found["message"]))
+        said = [_without(host, found[key]) if mine else found[key] for key in ("message", "hint")]
+        # What does not begin with its host is nobody else's.
+        alike.setdefault((found["severity"], found["code"], *said, "" if mine else str(number)), []).append(dict(found))
+    told = []
+    for (_severity, _code, message, hint, _own), same in alike.items():
+        hosts = [one["host"] for one in same if one.get("host")]
+        if len(same) > 1:
+            head, rest = message[: len(_NAME)], message[len(_NAME) :]
+            told_of = about(hosts, _with(hosts, rest[1:])) if rest.startswith(" ") else _with(hosts, head + rest)
+            same[0] |= {"message": told_of, "hint": _with(hosts, hint)}
+        told.append({**same[0], "hosts": hosts})
+    return told
+
+
+_NAME = "\0"
+
+
+def _without(host: str, text: str) -> str:
+    """The text with a mark at each place of the host's name, as a word of its own."""
+    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", _NAME, text)
+
+
+def _with(hosts: t.Sequence[str], text: str) -> str:
+    """The text with all hosts at each mark; in a command, a pattern of Ansible or a list."""
+    return re.sub(rf"(=|ping ){_NAME}", lambda m: m[1] + ",".join(hosts), text).replace(_NAME, ", ".join(hosts))
+
+
+def sentences(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    """The findings as warnings: one text each, those of several hosts together."""
+    return [f"{found['message']} {found['hint']}".strip() for found in of_several(findings)]
+
+
+def in_short(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """What a machine asks of findings that a person has been told: which, of what, where."""
+    return [{key: found[key] for key in ("severity", "code", "roles", "host")} for found in findings]
+
+
 def as_text(findings: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """The findings as a person reads them: one paragraph each, the reason first, then what to do."""
     lines = []
-    for f in findings:
-        where = f" [{f['host']}]" if f.get("host") else ""
-        lines.append(f"- {f['severity'].upper()} {f['code']}{where}: {f['message']}")
+    for f in of_several(findings):
+        where = f" [{', '.join(f['hosts'])}]" if f["hosts"] else ""
+        # The hosts stand before it already.
+        message = f["message"].removeprefix(f"{', '.join(f['hosts'])}: ") if len(f["hosts"]) > 1 else f["message"]
+        lines.append(f"- {f['severity'].upper()} {f['code']}{where}: {message}")
         if f.get("hint"):
             lines.append(f"    {f['hint']}")
     return "\n".join(lines)

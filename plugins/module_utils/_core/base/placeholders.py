@@ -14,7 +14,8 @@ import typing as t
 
 from .errors import PdError
 
-PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+# No name is longer: without a bound a text of many beginnings and no end takes the square of its length.
+PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]{0,400})\}")
 
 # What differs from host to host, and is masked in a revision: members on any hosts are of one.
 OF_MEMBER = (

@@ -96,6 +96,7 @@ def read(raw: t.Any, where: str) -> Label:
             where, f"it is of schema {schema}, written by a later version; this one reads up to {SCHEMA}"
         )
     stop, probe = value.within("stop"), value.within("probe")
+    _asked_on_its_host(value, probe)
     return Label(
         schema=schema,
         group=value.name("group"),
@@ -111,7 +112,7 @@ def read(raw: t.Any, where: str) -> Label:
         port=value.number("port", 1, PORTS) if value.raw.get("port") else None,
         bands=value.bands(),
         gpus=value.texts("gpus"),
-        url=_maybe(value, "url"),
+        url=value.url("url"),
         address=_maybe(value, "address"),
         kv_address=_maybe(value, "kv_address"),
         health=_maybe(value, "health"),
@@ -132,6 +133,14 @@ def read(raw: t.Any, where: str) -> Label:
         met=starts.read(value, "met"),
         plain=value.raw,
     )
+
+
+def _asked_on_its_host(value: Checked, probe: Checked) -> None:
+    """What only the member's own host reads of it, as it stands."""
+    value.texts("secrets")
+    for port in probe.each("listening"):
+        port.text("name")
+        port.number("port", 1, PORTS)
 
 
 def _maybe(value: Checked, key: str) -> str | None:

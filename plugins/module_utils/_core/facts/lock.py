@@ -8,7 +8,21 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.checked import Checked
+
 Lock = t.Mapping[str, t.Any]
+
+
+def read(raw: t.Any, where: str) -> Lock:
+    """A lock as a file or the facts of a host have it: {run, who, since, expires, process}. Raises DamagedError that names `where`."""
+    value = Checked(raw, where)
+    for key in ("run", "who"):
+        value.text(key, required=False)
+    for key in ("since", "expires"):
+        value.moment(key)
+    process = value.within("process")
+    process.maybe("pid", 0, 2**31 - 1)
+    return value.raw
 
 
 def name(lock: Lock) -> str:

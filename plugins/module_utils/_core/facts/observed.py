@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import typing as t
@@ -12,8 +13,9 @@ from dataclasses import dataclass, field
 
 from ..base.checked import PORTS, Checked, DamagedError
 from ..base.errors import PdError
+from ..base.values import integer
 from . import label as labels
-from . import record
+from . import lock, record
 from .kv_interface import Interface, KvInterface, RdmaPort
 from .label import Label
 from .record import Record
@@ -75,6 +77,25 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """Why the answers of a member that serves may be wrong: what its log says, how often, and what to do."""
+
+    line: str
+    meaning: str
+    advice: str
+    count: int
+
+    @classmethod
+    def read(cls, value: Checked) -> Doubt:
+        return cls(
+            line=value.text("line", required=False),
+            meaning=value.text("meaning", required=False),
+            advice=value.text("advice", required=False),
+            count=value.number("count", 0, 10**9, default=1),
+        )
+
+
+@dataclass(frozen=True)
 class Now:
     """How a member is, as its host's runtime tells. `state` is running, restarting, stuck (its process lives and will never serve), exited
     or missing. `since` is in seconds of the epoch. `draining`: a run has begun to take it away, and it goes on leaving, whoever runs next.
@@ -93,6 +114,7 @@ class Now:
     unlabelled: bool = False
     carried: str | None = None
     registered: tuple[str, ...] | None = None
+    doubt: Doubt | None = None
     unread: str = ""
 
     @classmethod
@@ -112,6 +134,7 @@ class Now:
             unlabelled=bool(value.raw.get("unlabelled")),
             carried=_maybe(value, "formation") if serves else None,
             registered=None if registry is None else tuple(peer.text("url") for peer in value.each("registered")),
+            doubt=Doubt.read(value.within("doubt")) if value.raw.get("doubt") else None,
             unread=value.text("registered_why", required=False),
         )
 
@@ -180,6 +203,10 @@ class LiveMember:
         return "loading" if self.state == "running" else self.state
 
 
+# The tools of drivers that show a host's GPUs.
+GPU_TOOLS = ("nvidia-smi", "rocm-smi", "npu-smi")
+
+
 @dataclass(frozen=True)
 class Gpu:
     """A GPU of a host. `uuid` is the driver's name for it, where that is another than `id`."""
@@ -241,6 +268,8 @@ class Host:
     locks: t.Mapping[str, Facts] = field(default_factory=dict)
     # GPUs that processes use of which no label tells: (gpu, the member that such a process says it is, if any).
     busy_gpus: tuple[tuple[str, str | None], ...] = ()
+    # The drivers' tools that were found; None where nobody looked, as where the inventory says which GPUs there are.
+    gpu_tools: tuple[str, ...] | None = None
     machine: Machine = Machine()
     # Which state folder it is: the same one under two names is one place.
     state: Facts = field(default_factory=dict)
@@ -310,12 +339,12 @@ class Host:
 
 def parse_range(text: str, where: str) -> tuple[int, int]:
     """(low, high) of a port range such as "40000-40063", both inclusive. Raises PdError naming `where`."""
-    low, dash, high = str(text).partition("-")
-    if not (dash and low.strip().isdigit() and high.strip().isdigit() and 1024 <= int(low) <= int(high) <= 65535):
+    low, high = (integer(end) or 0 for end in (str(text).partition("-")[0], str(text).partition("-")[2]))
+    if not 1024 <= low <= high <= PORTS:
         raise PdError(
             f"{where}: {text!r} is no port range. Write it as 40000-40063, between 1024 and 65535, the lower first."
         )
-    return int(low), int(high)
+    return low, high
 
 
 def read_host(name: str, raw: t.Any) -> Host:
@@ -342,9 +371,12 @@ def read_host(name: str, raw: t.Any) -> Host:
         members=_members(name, facts.items("members"), damaged),
         records=_records(name, facts.mapping("records"), damaged),
         damaged=damaged,
-        holds=tuple(facts.each("holds", _hold)),
+        holds=tuple(facts.each("holds", read_hold)),
         elsewhere=tuple(facts.each("elsewhere", _elsewhere)),
         busy_gpus=tuple(facts.each("gpu_processes", lambda value: (value.word("gpu"), _maybe(value, "member")))),
+        gpu_tools=facts.value(lambda value: value.texts("gpu_tools"))
+        if facts.raw.get("gpu_tools") is not None
+        else None,
         locks=_locks(facts),
         machine=Machine(*(facts.within("machine").text(key) for key in ("id", "boot", "netns"))),
         state=facts.mapping("state"),
@@ -425,7 +457,7 @@ def _damage(value: Checked) -> Damage:
     return Damage(value.text("path"), value.text("why"), _maybe(value, "group"), _maybe(value, "member"))
 
 
-def _hold(value: Checked) -> Hold:
+def read_hold(value: Checked) -> Hold:
     return Hold(value.text("group"), value.text("member"), _maybe(value, "formation"), value.ports("ports"))
 
 
@@ -460,12 +492,16 @@ def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> di
 
 
 def _locks(facts: _Facts) -> dict[str, Facts]:
-    """Locks by group; a version that kept them in the record told them there."""
+    """Locks by group; a version that kept them in the record told them there. One that cannot be believed holds nobody up, here as on its
+    host."""
     old = {
         group: noted.get("lock") for group, noted in facts.mapping("records").items() if isinstance(noted, t.Mapping)
     }
-    every = {**old, **facts.mapping("locks")}
-    return {str(group): lock for group, lock in every.items() if isinstance(lock, t.Mapping)}
+    found = {}
+    for group, told in {**old, **facts.mapping("locks")}.items():
+        with contextlib.suppress(DamagedError):
+            found[str(group)] = lock.read(told, f"the lock of group {group}")
+    return found
 
 
 def _text(raw: t.Any, key: str) -> str | None:

@@ -16,6 +16,9 @@ from ..spec.workload import GROUP, KINDS
 from ..work.member import Part
 from .value import Plan
 
+# Begins a line that tells a change of the configuration.
+_CHANGE = "  ~ "
+
 
 def of_templates(before: Plain, after: Plain) -> list[str]:
     """The lines that differ between two masked group templates, one fact a line: `decode args: --max-num-seqs=4 -> 8`."""
@@ -30,8 +33,9 @@ def of_templates(before: Plain, after: Plain) -> list[str]:
     ):
         if before.get(key) != after.get(key):
             lines.append(f"{called}: {_text(before.get(key))} -> {_text(after.get(key))}")
-    for role in sorted({*before.get("roles", {}), *after.get("roles", {})}):
-        old, new = before.get("roles", {}).get(role, {}), after.get("roles", {}).get(role, {})
+    olds, news = before.get("roles") or {}, after.get("roles") or {}
+    for role in sorted({*olds, *news}):
+        old, new = olds.get(role) or {}, news.get(role) or {}
         if old == new:
             continue
         args = _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
@@ -47,6 +51,8 @@ def of_templates(before: Plain, after: Plain) -> list[str]:
 
 def _flags(argv: t.Sequence[str]) -> dict[str, str]:
     """Flags by name with their values; the words before the first flag are the command."""
+    # A record's words may be numbers.
+    argv = [str(word) for word in argv]
     found = options(argv)
     first = found[0].start if found else len(argv)
     flags: dict[str, str] = {"command": shlex.join(argv[:first])}
@@ -84,10 +90,10 @@ def of_plan(plan: Plan, before: Record, masked: Plain) -> list[Plain]:
     head = f"{kind.noun} {plan.group}: {plan.action}, {recipe}" + (f", revision {revision}" if revision else "")
     lines = [f"{head}, generation {plan.generation}"]
     changes = masked if plan.pending or plan.action == "restart" else {}
-    told = [f"  ~ {line}" for line in of_templates(before.templates, masked)] if changes else []
+    told = [_CHANGE + line for line in of_templates(before.templates, masked)] if changes else []
     if plan.pending:
         lines.append(f"pending, applied by {kind.restart(plan.group)}:")
-        lines += [*told, *(f"  ~ {line}" for line in plan.moved)]
+        lines += [*told, *(_CHANGE + line for line in plan.moved)]
     elif plan.action == "restart":
         lines += told
     lines += of_steps(plan)
@@ -96,6 +102,11 @@ def of_plan(plan: Plan, before: Record, masked: Plain) -> list[Plain]:
     if plan.endpoint.url:
         lines.append(f"endpoint: {plan.endpoint.url} serves {plan.endpoint.served_model_name}")
     return [{"prepared": "\n".join(lines) + "\n"}]
+
+
+def changes(plan: Plan) -> list[str]:
+    """What a plan with a diff makes different of the configuration, without the members and their command lines."""
+    return [line for one in plan.diff for line in one["prepared"].splitlines() if line.startswith(_CHANGE)]
 
 
 def _of_router(plan: Plan) -> list[str]:
@@ -118,11 +129,11 @@ def of_steps(plan: Plan) -> list[str]:
         lines.append(f"{mark} [{step.phase}] {what}: {step.why}")
         member = members.get(step.member or "")
         if member and step.do in ("create", "replace"):
-            lines += [line for part in member.parts for line in _part(part)]
+            lines += [line for part in member.parts for line in _part(part, member.identity)]
     return lines
 
 
-def _part(part: Part) -> list[str]:
+def _part(part: Part, identity: Plain) -> list[str]:
     bands = ", ".join(
         f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "") for n, b in part.ports.items()
     )
@@ -131,6 +142,7 @@ def _part(part: Part) -> list[str]:
         + (f", {bands}" if bands else "")
         + (f", GPUs {','.join(part.gpus)}" if part.gpus else "")
     ]
+    lines += [f"    {line}" for line in _of_container(part, identity)]
     cache = part.labels.get("cache")
     if cache:
         lines.append("    " + _cache(cache))
@@ -141,6 +153,25 @@ def _part(part: Part) -> list[str]:
             lines += [f"    file {file['path']}: {line}" for line in str(file["content"]).splitlines()]
     lines.append("    " + shlex.join(part.argv))
     return lines
+
+
+def _of_container(part: Part, identity: Plain) -> list[str]:
+    """What a container is made of beside its command: its image, and by which digest the host knows that; what it is given of the host."""
+    if not part.image:
+        return []
+    found = str(identity.get("engine") or identity.get("image_id") or "")
+    known = f" ({found})" if found and found not in part.image else "" if found else " (not on the host yet)"
+    lines = [f"image {part.image}{known}"]
+    lines += [f"mount {_given(mount)}" for mount in part.mounts]
+    lines += [f"device {_given(device)}" for device in part.devices]
+    return lines + ([f"limits {_text(part.limits)}"] if part.limits else [])
+
+
+def _given(value: object) -> str:
+    """A mount or a device, as a text or a dictionary says it."""
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join(f"{key} {_text(one)}" for key, one in value.items())
 
 
 def _cache(cache: Plain) -> str:

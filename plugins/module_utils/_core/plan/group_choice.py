@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..base.finding import Findings
+from ..base.words import counted
 from ..facts.observed import LiveMember
 from ..spec.spec import ENGINE_ROLES
 from .scale_down import worst_first
@@ -104,7 +105,7 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
         if desired[role] != inventory:
             findings.warning(
                 "count-differs-from-inventory",
-                f"{role}: {desired[role]} replicas, the inventory says {inventory}.",
+                f"{role}: {counted(desired[role], 'replica')}, the inventory says {inventory}.",
                 f"Write replicas: {desired[role]} in the inventory to keep them"
                 + (
                     ", or let deploy lower it: -e pd_allow_scale_down=true."

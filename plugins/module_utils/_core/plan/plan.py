@@ -178,7 +178,7 @@ def _round_takes(one: Renewal) -> float:
 
 
 def summary(plan: Plan) -> str:
-    """The plan in one line, for a run without --diff."""
+    """The plan for a run without --diff: in one line, and below it what a restart changes."""
     counts: dict[str, int] = {}
     for step in plan.steps:
         if step.member:
@@ -188,4 +188,5 @@ def summary(plan: Plan) -> str:
     )
     pending = "; a change is pending" if plan.pending else ""
     revision = f", revision {plan.revision}" if plan.revision else ""
-    return f"plan for {plan.group} ({plan.action}{revision}): {done}{pending}"
+    head = f"plan for {plan.group} ({plan.action}{revision}): {done}{pending}"
+    return "\n".join([head, *(diff.changes(plan) if plan.action == "restart" else ())])

@@ -9,6 +9,7 @@ import typing as t
 
 from ..base.arguments import Option, options, read_json_object
 from ..base.finding import Findings
+from ..base.words import by_number, counted
 from ..facts import images
 from ..facts.observed import Host
 from ..runtimes.table import traits_of
@@ -117,7 +118,8 @@ def check_ephemeral(host: Host, findings: Findings) -> None:
         clients = "-".join(map(str, host.ephemeral))
         findings.warning(
             "ports-ephemeral",
-            f"{host.name}: {host.exposed} ports of {span} lie in the kernel's range for clients ({clients}):"
+            f"{host.name}: {counted(host.exposed, 'port')} of {span} {by_number(host.exposed, 'lies', 'lie')} in"
+            f" the kernel's range for clients ({clients}):"
             " an outgoing connection can take a member's port while it restarts.",
             "Reserve them (inferops.pd.preflight -e pd_reserve_ports=true adds them to net.ipv4.ip_local_reserved_ports), or set"
             " pd_port_range below that range.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Findings
+from ..base.words import by_number, names
 from .situation import Reality, Situation
 
 
@@ -23,19 +24,28 @@ def check_reach(action: str, situation: Situation, reality: Reality, findings: F
     if not hold:
         return
     told, way_out = reach.of_hosts(hold), reach.ways_out(hold)
-    fenced = "If it is fenced for good, say so: -e pd_lost_hosts=" + ",".join(sorted(hold))
+    gone = reach.maybe_gone(hold)
+    them = f"If {by_number(gone, 'it is', 'they are')} fenced for good, say so: -e pd_lost_hosts={','.join(gone)}"
+    fenced = [them] if gone else []
     if action in ("restart", "remove"):
         refused = f"a {action} of a part of the group is refused, nothing was stopped."
-        findings.error("host-unreachable", f"{told}: {refused}", f"{way_out} {fenced}")
+        findings.error("host-unreachable", f"{told}: {refused}", " ".join([way_out, *fenced]))
     elif situation.noted is None:
         findings.error(
             "host-unreachable",
             f"{told}, and no other host has a record of the group: whether it is formed already, there, nobody knows. Nothing is formed.",
-            f"{way_out} {fenced}; or pd_out_of_service: true in the inventory, for one that is away for a while.",
+            "; or ".join(
+                [
+                    " ".join([way_out, *fenced]),
+                    "pd_out_of_service: true in the inventory, for one that is away for a while.",
+                ]
+            )
+            if gone
+            else way_out,
         )
     else:
         kept = "nothing of the group is replaced or restarted."
-        findings.warning("host-unreachable", f"{told}: {kept}", f"{way_out} {fenced}")
+        findings.warning("host-unreachable", f"{told}: {kept}", " ".join([way_out, *fenced]))
 
 
 def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findings) -> None:
@@ -44,7 +54,7 @@ def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findin
     if answering:
         findings.error(
             "lost-host-answers",
-            f"pd_lost_hosts names {', '.join(answering)}, and {'it answers' if len(answering) == 1 else 'they answer'}: not lost.",
+            f"pd_lost_hosts names {names(answering)}, and {by_number(answering, 'it answers', 'they answer')}: not lost.",
             "Leave it out of pd_lost_hosts. To keep a host that answers from being used: pd_out_of_service: true in the inventory.",
         )
 

@@ -55,7 +55,7 @@ def of_group(
     known = {m["id"] for m in record["members"]}
     record["members"] += [
         m
-        for m in before.get("members", ())
+        for m in before.get("members") or ()
         if (m["id"] in plan.unknown or (m["host"], m["id"]) in still_there) and m["id"] not in known
     ]
     # Whoever is known only by the record has the place that it had: that nobody can ask it makes no record another one.

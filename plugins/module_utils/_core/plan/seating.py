@@ -10,7 +10,8 @@ import typing as t
 from dataclasses import replace
 
 from ..base.finding import Findings
-from ..facts.observed import LiveMember
+from ..base.words import by_number, counted, names
+from ..facts.observed import GPU_TOOLS, Host, LiveMember
 from ..spec.spec import MAX_PORT, ROLES
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
@@ -86,7 +87,7 @@ def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) 
             continue
         findings.error(
             "port-range-too-small",
-            f"{one.host}: no {1 + sum(w for _n, w in bands)} ports for {name} are free in {host.port_low}-{host.port_high}.",
+            f"{one.host}: no {counted(1 + sum(w for _n, w in bands), 'port')} for {name} free in {host.port_low}-{host.port_high}.",
             "Widen pd_port_range of the host.",
             [],
             one.host,
@@ -200,9 +201,8 @@ def _no_room(
     lines = [_free(name, rooms.get(name)) for name in request.patterns[role]]
     bands = ", ".join(["1 HTTP", *(f"{width} {name}" for name, width in template.bands)])
     message = (
-        f"{role}: {fit} of {wanted} new members fit; each takes {template.gpus} GPUs and {demand} ports ({bands}). "
-        + "; ".join(lines[:8])
-        + ("; ..." if len(lines) > 8 else "")
+        f"{role}: {fit} of {wanted} new members fit; each takes {counted(template.gpus, 'GPU')} and"
+        f" {counted(demand, 'port')} ({bands}). " + "; ".join(lines[:8]) + ("; ..." if len(lines) > 8 else "")
     )
     if here and all(len(room.free_gpus) >= template.gpus for room in here):
         _too_narrow(role, message, demand * -(-(wanted - fit) // len(here)), here, short, findings)
@@ -227,10 +227,18 @@ def _free(name: str, room: Room | None) -> str:
     if room is None:
         return f"{name}: no facts"
     host = room.host
-    return (
-        f"{name}: {len(room.free_gpus)} of {len(host.gpus)} GPUs free, {room.free_ports()} of"
-        f" {host.port_high - host.port_low + 1} ports free in {host.port_low}-{host.port_high}"
-    )
+    gpus = f"{len(room.free_gpus)} of {len(host.gpus)} GPUs free" if host.gpus else _no_gpus(host)
+    ports = host.port_high - host.port_low + 1
+    return f"{name}: {gpus}, {room.free_ports()} of {ports} ports free in {host.port_low}-{host.port_high}"
+
+
+def _no_gpus(host: Host) -> str:
+    """Why a host has no GPU: a driver that is not installed looks like one that has none."""
+    if host.gpu_tools is None:
+        return "0 of 0 GPUs free"
+    if not host.gpu_tools:
+        return f"no GPUs: no driver's tool was found there ({names(GPU_TOOLS)})"
+    return f"no GPUs: {names(host.gpu_tools)} {by_number(host.gpu_tools, 'shows', 'show')} none"
 
 
 def _too_narrow(
@@ -242,7 +250,7 @@ def _too_narrow(
     host = max((room.host for room in here), key=lambda h: h.port_high + short[h.name])
     holders = sorted({who for room in here[:4] for who in room.taken.values() if who and not who.startswith("member")})
     high = host.port_high + short[host.name]
-    wider = f"Widen pd_port_range by {short[host.name]} ports, to {host.port_low}-{high}."
+    wider = f"Widen pd_port_range by {counted(short[host.name], 'port')}, to {host.port_low}-{high}."
     findings.error(
         "port-range-too-small",
         message + (f". Taken by {', '.join(holders[:4])}" if holders else ""),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..base.words import about
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, newest
 from ..facts.tombstone import Place, Tombstone
@@ -32,9 +33,13 @@ class Reach:
     asked: t.Collection[str] | None = None
     # Those that answered, and of which nothing can be believed all the same: the state is another user's.
     hidden: t.Collection[str] = ()
+    # Those that answered, and could not be looked at: what they complain of.
+    complaints: t.Mapping[str, str] = field(default_factory=dict)
 
     def why(self, host: str) -> str:
         """Why nothing is known of a host, in words that follow its name."""
+        if host in self.complaints:
+            return self.complaints[host]
         if host in self.hidden:
             return _HIDDEN
         if self.inventory is not None and host not in self.inventory:
@@ -56,12 +61,16 @@ class Reach:
         told = []
         for why, hosts in by_why.items():
             runs = [name for host in hosts for name in hold[host]]
-            told.append(f"{', '.join(hosts)} {why}" + (f" and may still run {', '.join(runs)}" if runs else ""))
+            told.append(about(hosts, why) + (f" and may still run {', '.join(runs)}" if runs else ""))
         return "; ".join(told)
+
+    def maybe_gone(self, hosts: t.Iterable[str]) -> list[str]:
+        """Those that may be switched off for good. One that answers, or was not asked, lives for all that is known."""
+        return [host for host in sorted(hosts) if self.why(host) in (_SILENT, _ABSENT)]
 
     def ways_out(self, hosts: t.Iterable[str]) -> str:
         """What brings these hosts back, each way once."""
-        return " ".join(self.way_out(why) for why in dict.fromkeys(self.why(host) for host in sorted(hosts)))
+        return " ".join(filter(None, (self.way_out(why) for why in dict.fromkeys(map(self.why, sorted(hosts))))))
 
     def way_out(self, why: str) -> str:
         return {
@@ -69,7 +78,7 @@ class Reach:
             _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
             _SILENT: "Bring the host back.",
             _HIDDEN: "Run with become (ansible_become: true), as the user who deployed.",
-        }[why]
+        }.get(why, "")
 
 
 EVERYWHERE = Reach()

@@ -109,6 +109,11 @@ class RouterStep:
     peer_argv: tuple[PeerArgv, ...] = ()
     first: tuple[Peer, ...] | None = None
 
+    @property
+    def through(self) -> tuple[str, ...]:
+        """The inventory host that carries out the router's steps."""
+        return tuple(dict.fromkeys(part.through for part in self.member.parts)) if self.member else ()
+
     @classmethod
     def from_plain(cls, raw: Plain, whole: bool = True) -> RouterStep:
         """`whole`: with what only its own host needs: the peers, and which start of each it is told of."""
@@ -244,6 +249,11 @@ class Plan:
     def of(self, phase: str) -> tuple[Member, ...]:
         """The members that a phase of starting or waiting is about: the router, or all others."""
         return tuple(m for m in self.members if (m.role == "router") == (phase == "router"))
+
+    @property
+    def through(self) -> tuple[str, ...]:
+        """The inventory hosts that carry it out."""
+        return tuple(dict.fromkeys(one.through for one in self.hosts.values()))
 
     def share(self, through: str) -> Share | None:
         """What one inventory host carries out; None for one that the plan does not name."""

@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.finding import Findings
+from ..base.words import by_number, counted, names
 from ..facts.observed import Host
 from ..plan.situation import Request
 from ..plan.value import Plan
@@ -206,7 +207,7 @@ def _ports(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
         holders = sorted({str(used[p].command or used[p].member) for p in busy if p in used})
         findings.error(
             "port-not-free",
-            f"{name}: port{'s' if len(busy) > 1 else ''} {', '.join(map(str, busy))} cannot be listened on"
+            f"{name}: {by_number(busy, 'port', 'ports')} {names(busy)} cannot be listened on"
             + (
                 f", {', '.join(holders)} does"
                 if holders
@@ -437,7 +438,7 @@ def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> N
     flight.row(
         "GPUs",
         host.name,
-        f"{len(left)} processes on them" if left else f"{', '.join(sorted(wanted))} empty",
+        f"{counted(len(left), 'process', 'processes')} on them" if left else f"{', '.join(sorted(wanted))} empty",
         "empty",
         worst,
     )
@@ -455,7 +456,8 @@ def _listeners(flight: Preflight, host: Host, findings: Findings) -> None:
         told = ", ".join(f"{use.port} ({use.command or 'unknown'}, pid {use.pid or 'unknown'})" for use in left[:6])
         findings.warning(
             "leftover-listeners",
-            f"{host.name}: {len(left)} ports of {host.port_low}-{host.port_high} are listened on by what is no"
+            f"{host.name}: {counted(len(left), 'port')} of {host.port_low}-{host.port_high} {by_number(left, 'is', 'are')}"
+            f" listened on by what is no"
             f" member: {told}; expected is none.",
             "End what a member has left behind; of others' ports keep pd_port_range away.",
             [],

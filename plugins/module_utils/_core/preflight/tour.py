@@ -113,7 +113,9 @@ def attempts(
     engine = set(mine["roles"]) & set(ENGINE_ROLES)
     own = listening.get(name) or {}
     here = hosts[name]
-    connect, tell = [], [{"address": a, "port": p} for a, p in list((own.get("random") or {}).items())[:1]]
+    # A router's host listens on its own port alone.
+    mine_too = [*(own.get("random") or {}).items(), *((a, p[0]) for a, p in (own.get("ports") or {}).items() if p)]
+    connect, tell = [], [{"address": a, "port": p} for a, p in mine_too[:1]]
     for peer in mine["peers"]:
         got, there = listening.get(peer), hosts[peer]
         if got is None:
@@ -187,6 +189,14 @@ def mark_live(
         refused = [{**r, "live": r["code"] == "EADDRINUSE" and r["port"] in served} for r in got.get("refused") or ()]
         marked[name] = {"random": got.get("random") or {}, "ports": got.get("ports") or {}, "refused": refused}
     return marked
+
+
+def all_told(tour: t.Mapping[str, t.Any], connected: t.Mapping[str, t.Mapping[str, t.Any]]) -> bool:
+    """Whether every host has reached all that it was to tell: then the listeners have ended by themselves."""
+    return all(
+        "peers" in connected.get(name, {}) and not any(peer["failed"] for peer in connected[name]["peers"].values())
+        for name in tour["hosts"]
+    )
 
 
 def deadline(tour: t.Mapping[str, t.Any], forks: int, seconds: float) -> float:

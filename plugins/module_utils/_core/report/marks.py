@@ -37,6 +37,7 @@ def of(
     marks += unread_peers(situation)
     marks += forgot_peers(situation)
     marks += stale_peers(situation)
+    marks += _doubts(engines)
     marks += _pairing(findings)
     marks += _misplaced(template, engines)
     marks += _remote(engines)
@@ -77,6 +78,24 @@ def _held(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
         for hold in host.holds
         if hold.group == name
     ]
+
+
+def _doubts(engines: t.Sequence[LiveMember]) -> list[Mark]:
+    """Members that serve and have logged that answers may be wrong: requests are answered with 200 all the same."""
+    return [
+        {
+            "mark": "answers_doubtful",
+            "why": f"{member.id}: {doubt.meaning}. Its log has {_lines(doubt.count)} of it, the last: {doubt.line}. {doubt.advice}",
+            "member": member.id,
+        }
+        for member in engines
+        for doubt in [member.now.doubt]
+        if doubt
+    ]
+
+
+def _lines(count: int) -> str:
+    return "one line" if count == 1 else f"{count} lines"
 
 
 def _ports(ports: t.Sequence[int]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..base.finding import Finding
 from ..base.printable import printable
+from ..base.words import counted
 from ..facts.observed import Host
 from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
@@ -89,7 +90,7 @@ def of(
             "its router has stale peers, and is replaced by the restart that applies what is pending",
         )
     if state == kind.states.nothing and situation.noted is None and silent:
-        message = f"nothing is known of it, and {', '.join(sorted(silent))} did not answer"
+        message = f"nothing is known of it, and {reach.of_hosts(dict.fromkeys(silent, ()))}"
     told = marks.of(
         kind, subject.group, subject.group_template, situation, hosts, roles, state, subject.findings, reach
     )
@@ -196,10 +197,15 @@ def _router(situation: Situation) -> dict[str, t.Any]:
 # -- what a person is told ---------------------------------------------------------------------------------------------------------
 
 
+def head(status: t.Mapping[str, t.Any]) -> list[str]:
+    """The state in the lines that a table begins with: what it is, how many serve, and where."""
+    return [_of_a_service(status)] if "instances" in status else _of_a_group(status)
+
+
 def table(status: t.Mapping[str, t.Any]) -> list[str]:
     """The state as lines for a terminal: the workload, its marks, then a row a member."""
     kind = CACHE if "instances" in status else GROUP
-    lines = _of_a_group(status) if kind.router else [_of_a_service(status)]
+    lines = head(status)
     if status["state"] == "external":
         return lines
     for mark in status["marks"]:
@@ -233,7 +239,9 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
         lines.append(f"  pairs    {near:.0%} on one host, the others' KV crosses the network")
     if router["policy"]:
         confirmed = ", confirmed" if router["confirmed"] else ", NOT the members that run"
-        peers = "its peers are unknown" if router["peers"] is None else f"{len(router['peers'])} peers{confirmed}"
+        peers = "its peers are unknown"
+        if router["peers"] is not None:
+            peers = f"{counted(len(router['peers']), 'peer')}{confirmed}"
         lines.append(f"  router   {router['policy']} membership, {peers}")
     return lines
 

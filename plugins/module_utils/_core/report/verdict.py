@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.printable import printable
+from ..base.words import by_number, counted, names
 from ..facts import images
 from ..plan.router_step import peer_list
 from ..plan.value import Plan
@@ -184,12 +185,20 @@ def locked(plan: Plan, results: Results) -> Verdict:
             verdict.problems[host] = said
     verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
     if verdict.good:
-        verdict.msg = f"{_subject(plan)}: {len(plan.hosts)} hosts are locked."
+        verdict.msg = (
+            f"{_subject(plan)}: {counted(len(plan.hosts), 'host')} {by_number(plan.hosts, 'is', 'are')} locked."
+        )
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]
     lines = [f"{_subject(plan)}: nothing was changed on any host.", *_problems(verdict), *silent]
-    verdict.msg = "\n".join([*lines, "Run the same playbook again: it makes a new plan."])
+    verdict.msg = "\n".join([*lines, *_runs_on(plan), "Run the same playbook again: it makes a new plan."])
     return verdict
+
+
+def _runs_on(plan: Plan) -> list[str]:
+    """What ran when the plan was made: what it keeps, and what it would have stopped."""
+    ran = {name for here in plan.hosts.values() for name in (*here.absent, *(set(here.present) - set(here.create)))}
+    return [f"What ran before runs on: {names(sorted(ran), most=12)}."] if ran else []
 
 
 def prepared(plan: Plan, results: Results) -> Verdict:
@@ -297,7 +306,8 @@ def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
     verdict.good = verdict.complete = not (verdict.failed or verdict.problems)
     if verdict.good:
         count = sum(len(part.absent) for part in parts(plan).values())
-        seen = "its router is out of service" if phase == "router_stop" else f"{count} members are seen to have stopped"
+        gone = f"{counted(count, 'member')} {by_number(count, 'is', 'are')} seen to have stopped"
+        seen = "its router is out of service" if phase == "router_stop" else gone
         verdict.msg = f"{_subject(plan)}: {seen}."
         return verdict
     if phase == "router_stop":
@@ -327,7 +337,7 @@ def _message(plan: Plan, results: Results, verdict: Verdict, readiness: str, sto
         return "\n".join([head, *_problems(verdict)])
     lines = [_head(plan, verdict), *_failed(verdict), *_problems(verdict)]
     if final:
-        lines += [*_proven(results), *_logs_of(plan, results)]
+        lines += [*_proven(results), *_logs_of(plan, results), *_doubted(results)]
     if final and plan.router.step == "operator":
         lines.append(f"Now make the router's peers, which are yours to set: {peer_list(plan.router.peers)}.")
     lines += [r["held"] for said in results.values() for r in said if r.get("held")]
@@ -418,6 +428,16 @@ def _problems(verdict: Verdict) -> list[str]:
 def _proven(results: Results) -> list[str]:
     """The proof's table, wherever it was measured."""
     return [line for said in results.values() for r in said for line in r.get("table") or ()]
+
+
+def _doubted(results: Results) -> list[str]:
+    """Members whose logs say that answers may be wrong, and what to do: the cause of a proof that fails, or all that shows it."""
+    lines = []
+    for host, said in sorted(results.items()):
+        for name, doubt in (found for result in said for found in sorted((result.get("doubts") or {}).items())):
+            lines.append(f"! {name} on {host}: {_one_line(doubt['meaning'])}. {_one_line(doubt['advice'])}")
+            lines.append(f"    {_one_line(doubt['line'])}")
+    return lines
 
 
 def _logs_of(plan: Plan, results: Results) -> list[str]:

@@ -337,7 +337,7 @@ def _named(connector: str | None, keys: t.Collection[str]) -> t.Iterator[tuple[s
     """(key, value) of these keys in a connector's extra configuration, its children's included."""
     try:
         whole = json.loads(connector or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if not isinstance(whole, t.Mapping):
         return

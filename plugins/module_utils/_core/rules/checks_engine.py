@@ -11,6 +11,7 @@ import typing as t
 
 from ..base import placeholders
 from ..base.finding import Findings
+from ..base.words import counted
 from ..spec.known import Known
 from ..spec.spec import ENGINE_ROLES, Group
 from ..template.template import GroupTemplate
@@ -151,7 +152,9 @@ def _check_engine_ids(group: Group, sides: tuple[Side, Side], findings: Findings
     for role, text in pinned.items():
         if role in shared:
             who = (
-                "both roles" if shared == set(pinned) and len(shared) == 2 else f"{group.roles[role].replicas} members"
+                "both roles"
+                if shared == set(pinned) and len(shared) == 2
+                else counted(group.roles[role].replicas, "member")
             )
             findings.error(
                 "shared-engine-id",

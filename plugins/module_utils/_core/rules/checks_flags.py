@@ -38,6 +38,7 @@ OWNED: dict[str, tuple[str, str]] = {
     ),
 }
 
+_SHELL = re.compile(r"[()`$]")
 _OF_PORT = re.compile(r"\$\{(port|ports\.\w+)\}")
 
 
@@ -53,6 +54,9 @@ def check(template: GroupTemplate, side: Side, findings: Findings) -> None:
         return
     for option in written:
         flag = table.flag(option.flag)
+        if flag is None and _SHELL.search(option.flag):
+            # A word of a line that only a shell reads, which is told as that.
+            continue
         if flag is None:
             _unknown(side, option, findings)
             continue

@@ -18,7 +18,7 @@ OUTER_ROLE = {"prefill": "kv_producer", "decode": "kv_consumer"}
 # vLLM's scheduler reads it at the top alone.
 LIFTED = "kv_load_failure_policy"
 # A string of JSON as it stands, or a placeholder outside of one.
-_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|\$\{([^}]*)\}')
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|\$\{([^}]{0,400})\}')
 _MARK = "\x00"
 
 
@@ -57,7 +57,7 @@ def read_with_placeholders(text: str) -> dict[str, t.Any] | None:
         value = json.loads(
             _BARE.sub(lambda m: m.group() if m.group(1) is None else json.dumps(_MARK + m.group(1)), text)
         )
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
