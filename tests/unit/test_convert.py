@@ -215,7 +215,7 @@ def test_a_text_of_the_other_role_is_told():
         ("--mem-fraction-static 0.8", "dropped", [], "--gpu-memory-utilization is nearest"),
         ("--zzz 1", "dropped", [], "it is no flag of vLLM 0.32.0"),
         ("--enable-log-outputs $X", "decide", ["--enable-log-outputs"], "$X behind it"),
-        ("--max-num 1", "decide", [], "may be any of --max-num-batched-tokens"),
+        ("--enable-log", "decide", [], "may be any of --enable-log-deltas"),
         ("--trust-remote 1", "decide", ["--trust-remote"], "takes no value"),
         ("-dp 2", "taken", ["-dp 2"], "args: -dp 2"),
         ("--log-config-file /etc/log.json", "taken", ["--log-config-file=/etc/log.json"], "args"),
@@ -279,8 +279,10 @@ def test_an_engine_without_a_variable_has_its_key_in_a_file(router, outcome):
 
 
 def test_the_file_of_the_text_is_kept_and_one_of_a_container_is_mounted():
-    lines = {role: f"{SGLANG % role} --api-key K --config /etc/x.yml" for role in ("prefill", "decode")}
-    assert convert(**lines).spec["engine"]["args"] == ["--config=/etc/x.yml"]
+    lines = {role: f"{SGLANG % role} --api-key {SECRET} --config /etc/x.yml" for role in ("prefill", "decode")}
+    made = convert(**lines, router=f"{SGLANG_ROUTER} --api-key {SECRET}x")
+    assert made.spec["engine"]["args"] == ["--config=/etc/x.yml"]
+    assert SECRET not in whole(made)
     lines = {role: f"docker run lmsysorg/sglang:v1 {SGLANG % role} --api-key K" for role in ("prefill", "decode")}
     assert convert(**lines).spec["engine"]["mounts"] == ["/etc/inferops-pd/engine.yml:/etc/inferops-pd/engine.yml:ro"]
 

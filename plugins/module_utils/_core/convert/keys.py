@@ -49,6 +49,7 @@ def settle(
 
 
 def _by_file(part: Part, engine: Engine) -> None:
+    """An engine that reads no variable: its key in the file of its flags, and as a secret that the collection reads."""
     variable, flag = variable_of(engine), engine.config_flags[0]
     if variable not in part.secrets:
         part.secrets.append(variable)
@@ -66,55 +67,57 @@ def _by_file(part: Part, engine: Engine) -> None:
     part.note(part.key_flag, "decide", why)
 
 
+class _Own(t.NamedTuple):
+    """What the text gives the router: the key itself, empty where it has none, the flag or variable, and its line."""
+
+    value: str
+    what: str
+    line: int
+
+
+def _own(router: Launch | None, variable: str | None) -> _Own:
+    flag = f"--{key.FLAG}"
+    none = _Own("", "key", 0)
+    if router is None:
+        return none
+    written = " ".join(key.of_flag(router.words))
+    if written:
+        return _Own(written, flag, router.line_of(flag))
+    return next((_Own(v.value or f"${v.name}", v.name, v.line) for v in router.env if v.name == variable), none)
+
+
 def _of_router(
     asked: t.Mapping[str, Part], router: Launch | None, mode: Mode, engine: Engine
 ) -> tuple[dict[str, str], list[Note]]:
     recipe = mode.router.key if mode.router else None
-    if recipe is None:
+    own = _own(router, recipe.variable if recipe else None)
+    if recipe is None or not (asked or own.value):
         return {}, []
-    flag, own = f"--{key.FLAG}", " ".join(key.of_flag(router.words)) if router else ""
-    line = router.line_of(flag) if router and own else 0
-    for variable in router.env if router and not own else ():
-        if variable.name == recipe.variable:
-            flag, own, line = variable.name, variable.value or f"${variable.name}", variable.line
-    same = not own or own in {part.key for part in asked.values()}
-    from_vault = vault(variable_of(engine) if asked else recipe.variable or "")
+    same = own.value in ("", *(part.key for part in asked.values()))
     if recipe.variable is None:
-        if not own:
-            return {}, [
-                Note("router", 0, "key", "recipe", "it hands on the key that clients show, and the engines ask for")
-            ] if asked else []
-        if asked and same:
-            return {}, [
-                Note(
-                    "router", line, flag, "recipe", "the engines ask for it, and the router hands on what clients show"
-                )
-            ]
-        why = (
-            "the engines ask for another key"
-            if asked
-            else "the engines ask for none, and it would be seen by everybody on the host"
-        )
-        return {}, [
-            Note(
-                "router",
-                line,
-                flag,
-                "decide",
-                f"{why}: it is left out. Give the engines the key that clients are to show (docs/spec.md)",
-            )
-        ]
-    if not (asked or own):
-        return {}, []
+        return {}, [_handed_on(own, bool(asked), same)]
+    from_vault = vault(variable_of(engine) if asked else recipe.variable)
     told = f"secrets: {recipe.variable}, out of {from_vault}" + (
-        ", as the engines' own: that is what they are shown" if asked else ""
+        ": the engines are shown what they ask for" if asked else ""
     )
-    notes = [Note("router", line, flag if own else recipe.variable, "taken", told)]
-    if not same and asked:
-        notes.append(
-            Note(
-                "router", line, flag, "decide", f"it is not what the engines ask for: {from_vault} is one key for both"
-            )
-        )
+    notes = [Note("router", own.line, own.what if own.value else recipe.variable, "taken", told)]
+    if asked and not same:
+        why = f"it is not what the engines ask for: {from_vault} is one key for both ends"
+        notes.append(Note("router", own.line, own.what, "decide", why))
     why = "the router asks clients for no key: put a proxy that does before it, and name that in endpoint.external_url (docs/spec.md)"
     return {recipe.variable: f"{{{{ {from_vault} }}}}"}, [*notes, Note("router", 0, "endpoint", "decide", why)]
+
+
+def _handed_on(own: _Own, asked: bool, same: bool) -> Note:
+    """Of a router that shows the engines what clients show: its own key would stand on its command line, and does nothing more."""
+    if asked and same:
+        return Note(
+            "router", own.line, own.what, "recipe", "it hands on the key that clients show, and the engines ask for it"
+        )
+    why = (
+        "the engines ask for another one"
+        if asked
+        else "the engines ask for none, and everybody on the host would see it"
+    )
+    way_out = "give the engines the key that clients are to show (docs/spec.md)"
+    return Note("router", own.line, own.what, "decide", f"{why}: it is left out; {way_out}")
