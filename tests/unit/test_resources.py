@@ -258,7 +258,7 @@ LITERALS = [
     ({"args": ["--master-port=29500"]}, "--master-port=29500"),
     ({"args": ["--master_port 29500"]}, "--master-port=29500"),
     ({"args": ["--data-parallel-rpc-port=29550"]}, "--data-parallel-rpc-port=29550"),
-    ({"args": ["-dpp 29550"]}, "--dpp=29550"),
+    ({"args": ["-dpp 29550"]}, "-dpp=29550"),
     ({"env": {"VLLM_PORT": 23000}}, "VLLM_PORT: '23000'"),
     ({"env": {"MASTER_PORT": "29500"}}, "MASTER_PORT"),
     ({"env": {"PROMETHEUS_MULTIPROC_DIR": "/tmp/metrics"}}, "PROMETHEUS_MULTIPROC_DIR"),

@@ -217,7 +217,12 @@ FLAGS = FlagTable(
     underscores=True,
     dotted=True,
     like_the_model=("tokenizer", "hf-config-path"),
-    only={"load-format": ("dummy",)},
+    only={
+        "load-format": ("dummy",),
+        # What generates is what a pair can serve, and so what the engine finds out by itself.
+        "runner": ("draft", "pooling"),
+        "convert": ("classify", "embed"),
+    },
     environment=read_variables(ENVIRONMENT),
     attached=(("-O", "--optimization-level"),),
 )

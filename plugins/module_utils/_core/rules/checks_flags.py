@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
-from ..base.arguments import Option, tokens
+from ..base.arguments import Option, normal, tokens
 from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.version import at_least
+from ..recipes.flags import Flag
 from ..spec.known import Known
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
@@ -61,7 +62,7 @@ def check(template: GroupTemplate, side: Side, findings: Findings) -> None:
             _unknown(side, option, findings)
             continue
         reason = flag.of("owned")
-        if recipe and reason in OWNED and not _turned_off(option):
+        if recipe and reason in OWNED and not _says_nothing(side, flag, option):
             why, instead = OWNED[reason]
             findings.error(
                 "owned-flag",
@@ -70,10 +71,11 @@ def check(template: GroupTemplate, side: Side, findings: Findings) -> None:
                 [side.role],
             )
         elif recipe and flag.takes == "none" and option.value is not None:
+            other = next((name for name in flag.names if name.startswith("--") and normal(name) != option.name), None)
             findings.error(
                 "bad-value",
-                f"{side.spec.args_place}: {_told(option)}: {flag.names[0]} takes no value, and the engine would not start.",
-                f"Write {option.flag} alone" + (f", or {flag.names[1]}." if len(flag.names) > 1 else "."),
+                f"{side.spec.args_place}: {_told(option)}: {option.flag} takes no value, and the engine would not start.",
+                f"Write {option.flag} alone" + (f", or {other}." if other else "."),
                 [side.role],
             )
 
@@ -125,9 +127,12 @@ def check_ports(group: Group, template: GroupTemplate, known: Known, findings: F
             )
 
 
-def _turned_off(option: Option) -> bool:
-    """An explicit no to what must not be there."""
-    return option.name.startswith("no-")
+def _says_nothing(side: Side, flag: Flag, option: Option) -> bool:
+    """An explicit no to what must not be there, or what is so anyway: one node of one, all ranks of data parallelism on this host."""
+    value = (option.value or "").strip()
+    if flag.name == "data-parallel-size-local":
+        return value == str(side.sizes.data)
+    return option.name.startswith("no-") or (bool(value) and value == flag.default)
 
 
 def _told(option: Option) -> str:
@@ -138,7 +143,7 @@ def _told(option: Option) -> str:
 
 def _unknown(side: Side, option: Option, findings: Findings) -> None:
     """A flag that the table has not: an error where the engine is known to be of the table's versions, or nothing is known of it."""
-    lack = side.engine.lack(option.flag, side.version)
+    lack = side.engine.lack(option.flag, side.version or _tagged(side.spec.image))
     if lack is None:
         return
     if lack.begun:
@@ -149,3 +154,10 @@ def _unknown(side: Side, option: Option, findings: Findings) -> None:
             hint += " If your engine is another version, write engine.version: then this is a warning."
     say = findings.error if lack.certain and side.spec.command is None else findings.warning
     say("unknown-flag", f"{side.spec.args_place}: {option.flag} {lack.why}.", hint, [side.role])
+
+
+def _tagged(image: str | None) -> str | None:
+    """The version that an image's tag begins with; None where it is none."""
+    name = (image or "").partition("@")[0].rpartition("/")[2]
+    match = re.match(r"v?\d+\.\d[\w.]*", name.partition(":")[2])
+    return match.group() if match else None

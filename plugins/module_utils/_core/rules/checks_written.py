@@ -128,14 +128,16 @@ def _check_args_shell(role: Role, findings: Findings) -> None:
     for place, entry in zip(role.entries, role.args):
         for word in entry.replace("\\\n", " ").split():
             flag = word.partition("=")[0] if is_flag(word) else flag
+        if _OF_TEMPLATES.search(flag) and _BRACES.search(entry):
+            continue  # a template itself, and no file's name
         # A placeholder of ours, or what is none, is told where it is filled in.
         found = [one for one in expressions(entry) if f"${{{one}}}" not in entry]
         for one in dict.fromkeys(found):
             secret = is_secret(flag.lstrip("-")) and f"${one}" != entry.strip().rpartition("=")[2].rpartition(" ")[2]
             findings.error(
                 "shell-text",
-                f"{place}: {'a part of it' if secret else _shown(one)} is a shell's, and no shell reads args: the engine would get it as it"
-                " is written.",
+                f"{place}: {'a part of it' if secret else _shown(one, entry)} is a shell's, and no shell reads args: the engine would get"
+                " it as it is written.",
                 instead(one),
                 [role.name],
             )
@@ -148,15 +150,17 @@ def _check_env_shell(role: Role, findings: Findings) -> None:
                 continue
             findings.warning(
                 "shell-text",
-                f"{role.env_place(name)}: {'a part of it' if is_secret(name) else _shown(one)} is a shell's, and no shell reads env:"
+                f"{role.env_place(name)}: {'a part of it' if is_secret(name) else _shown(one, value)} is a shell's, and no shell reads env:"
                 " the variable gets it as it is written.",
                 instead(one),
                 [role.name],
             )
 
 
-def _shown(expression: str) -> str:
-    return f"${expression}" if re.fullmatch(r"\w+", expression) else f"$({expression})"
+def _shown(expression: str, text: str) -> str:
+    """It as it is written in the text."""
+    forms = (f"$({expression})", f"`{expression}`", f"${{{expression}}}")
+    return next((form for form in forms if form in text), f"${expression}")
 
 
 # -- braces ----------------------------------------------------------------------------------------------------------------------------

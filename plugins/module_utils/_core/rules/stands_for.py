@@ -169,7 +169,8 @@ def stated(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str]) -> list[
     for name, option in last.items():
         if name in FLAGS:
             text = str(option.value).strip()
-            found.append(Stated(f"--{normal(option.flag)}", FLAGS[name], text, role.args_place, role.name))
+            dashes = "--" if option.flag.startswith("--") else "-"
+            found.append(Stated(dashes + normal(option.flag), FLAGS[name], text, role.args_place, role.name))
     return found
 
 
