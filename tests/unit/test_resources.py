@@ -258,7 +258,12 @@ LITERALS = [
     ({"args": ["--master-port=29500"]}, "--master-port=29500"),
     ({"args": ["--master_port 29500"]}, "--master-port=29500"),
     ({"args": ["--data-parallel-rpc-port=29550"]}, "--data-parallel-rpc-port=29550"),
-    ({"args": ["-dpp 29550"]}, "--dpp=29550"),
+    ({"args": ["-dpp 29550"]}, "--data-parallel-rpc-port=29550"),
+    ({"args": ["--data-parallel-rpc 29550"]}, "--data-parallel-rpc-port=29550"),
+    ({"args": ["--grpc_po=29550"]}, "--grpc-port=29550"),
+    ({"args": ["--kv-events-config.publisher=zmq", "--kv_events_config.endpoint=tcp://*:6000"]}, "port 6000"),
+    ({"args": ["--kv-events-config.enable_kv_cache_events=true"]}, "port 5557"),
+    ({"args": ['--ec-transfer-config={"ec_connector":"ECMooncakeConnector","ec_port":6100}']}, "port 6100"),
     ({"env": {"VLLM_PORT": 23000}}, "VLLM_PORT: '23000'"),
     ({"env": {"MASTER_PORT": "29500"}}, "MASTER_PORT"),
     ({"env": {"PROMETHEUS_MULTIPROC_DIR": "/tmp/metrics"}}, "PROMETHEUS_MULTIPROC_DIR"),
@@ -300,6 +305,22 @@ def test_two_members_of_a_host_cannot_have_one_port_of_sglang():
         mode="sglang-nixl", engine={"args": ["--context-length=32768", "--dist-init-addr 127.0.0.1:5757"]}, **ON_ONE
     )
     assert "--dist-init-addr" in only(validated(raw, "h1"), "claimed-twice").message
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--nccl-init-addr 127.0.0.1:5757", "--dist-init-addr=127.0.0.1:5757"),
+        ("--grpc-http-sidecar-port 5757", "--smg-http-sidecar-port=5757"),
+        ("--load-publish-endpoint tcp://*:5757", "--load-publish-endpoint=tcp://*:5757"),
+        ("--decoupled-spec-bind-endpoint ipc:///tmp/bound", "--decoupled-spec-bind-endpoint=ipc:///tmp/bound"),
+    ],
+)
+def test_and_however_it_is_spelled(line, told):
+    raw = spec(mode="sglang-nixl", engine={"args": ["--context-length=32768", line]}, **ON_ONE)
+    assert told in only(validated(raw, "h1"), "claimed-twice").message
+    apart = spec(mode="sglang-nixl", engine={"args": ["--context-length=32768", line]}, **ON_TWO)
+    assert codes(validated(apart, "h1", "h2")) == []
 
 
 @pytest.mark.parametrize(

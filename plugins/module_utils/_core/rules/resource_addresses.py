@@ -61,7 +61,7 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
 
 def _stated(group: Group, template: GroupTemplate, role: str) -> list[Stated]:
     rendered = template.roles[role]
-    found = stated(group.roles[role], rendered.argv, rendered.env)
+    found = stated(group.roles[role], template.arguments(role, rendered.argv), rendered.env)
     use = rendered.cache
     for name, option in use.provider.options.items() if use else ():
         if use and option.devices and use.options.get(name):

@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base import address
+from ..base.arguments import Arguments
 from ..base.finding import Findings
 from ..facts.observed import Host
 from ..recipes.mode import Mode
@@ -52,16 +53,18 @@ class Claim:
 # -- reading ---------------------------------------------------------------------------------------------------------------------------
 
 
-def claims_of(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str], ranks: int) -> t.Iterator[Claim]:
+def claims_of(role: Role, arguments: Arguments, env: t.Mapping[str, str], ranks: int) -> t.Iterator[Claim]:
     """What a member with this command line and environment takes, as far as it is written as a number. `ranks` are its data-parallel
     ones: each publishes its events on a port of its own."""
-    for one in stated(role, argv, env):
+    for one in stated(role, arguments, env):
         if one.kind == "port" and one.literal and one.text.isdigit():
             yield from _ports(one, int(one.text))
         elif one.kind == "HOST:PORT" and address.split(one.text):
             yield from _ports(one, (address.split(one.text) or ("", 0))[1])
         elif one.kind == "folder" and one.literal and one.text.startswith("/"):
             yield Claim(one, path=one.text.rstrip("/"), folder=True)
+        elif one.kind in ("endpoint", "endpoints, ranks"):
+            yield from _bound(one, one.text, _TCP, 1 if one.kind == "endpoint" else ranks)
         elif one.kind == "endpoints":
             yield from _endpoints(one, ranks)
         elif one.kind == "connector":
@@ -80,18 +83,21 @@ def _endpoints(one: Stated, ranks: int) -> t.Iterator[Claim]:
     if config.get("publisher", "zmq" if on else None) != "zmq":
         return
     for key, pattern, default in (("endpoint", _BOUND, EVENTS), ("replay_endpoint", _TCP, "")):
-        endpoint = str(config.get(key, default) or "")
-        match = pattern.fullmatch(endpoint)
-        if match:
-            yield from _ports(one, int(match[1]), ranks)
-        elif endpoint.startswith("ipc://") and "${" not in endpoint:
-            yield Claim(one, path=endpoint)
+        yield from _bound(one, str(config.get(key, default) or ""), pattern, ranks)
+
+
+def _bound(one: Stated, endpoint: str, pattern: re.Pattern[str], count: int) -> t.Iterator[Claim]:
+    match = pattern.fullmatch(endpoint)
+    if match:
+        yield from _ports(one, int(match[1]), count)
+    elif endpoint.startswith("ipc://") and "${" not in endpoint:
+        yield Claim(one, path=endpoint)
 
 
 def _of_connector(one: Stated) -> t.Iterator[Claim]:
     whole = kv_compose.read_with_placeholders(one.text) or {}
     for connector in (whole, *children_of(whole)):
-        for key in CONNECTOR_PORTS.get(str(connector.get("kv_connector")), ()):
+        for key in CONNECTOR_PORTS.get(str(connector.get("kv_connector") or connector.get("ec_connector")), ()):
             port = _key(connector, key)
             if isinstance(port, int) and not isinstance(port, bool) and 0 < port <= address.LAST_PORT:
                 yield Claim(one, port)
@@ -110,10 +116,11 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
     claims: dict[tuple[str, str], list[Claim]] = {}
     for role in group.engine_roles:
         rendered = template.roles[role.name]
-        for one in stated(role, rendered.argv, rendered.env):
+        arguments = template.arguments(role.name, rendered.argv)
+        for one in stated(role, arguments, rendered.env):
             _check_number(one, findings)
             _check_band(template.mode, one, findings)
-        for claim in claims_of(role, rendered.argv, rendered.env, rendered.sizes.data):
+        for claim in claims_of(role, arguments, rendered.env, rendered.sizes.data):
             claims.setdefault((claim.of.name, claim.what), []).append(claim)
     for same in claims.values():
         roles = list(dict.fromkeys(claim.of.role for claim in same))
@@ -207,7 +214,8 @@ def _claims(placed: Placed, role: str) -> t.Iterator[Claim]:
     """What every member of a role takes, as it is written. A router inherits the engines' variables, and reads none of them."""
     template = placed.template.roles[role]
     env = template.env if role in placed.engines else {}
-    return claims_of(placed.group.roles[role], template.argv, env, template.sizes.data)
+    arguments = placed.template.arguments(role, template.argv)
+    return claims_of(placed.group.roles[role], arguments, env, template.sizes.data)
 
 
 def _check_host(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Claim]], findings: Findings) -> None:
