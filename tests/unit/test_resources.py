@@ -456,6 +456,62 @@ def test_an_address_of_another_host(name):
     assert fleet(h1={}).plan(right).errors == []
 
 
+MANY = {f"h{number:02}": {} for number in range(1, 13)}
+OF_MANY = {"prefill": {"hosts": "h01:h02", "replicas": 2}, "decode": {"hosts": ":".join([*MANY][2:]), "replicas": 10}}
+SAID_ONCE = [
+    (
+        {"env": {"VLLM_HOST_IP": "172.17.0.16"}},
+        "not-of-host",
+        "h03, h04, h05, h06, h07, h08, h09, h10 and 4 more have no such address; h03 has 10.0.0.3, 10.1.0.3.",
+    ),
+    (
+        {"env": {"GLOO_SOCKET_IFNAME": "bond0"}},
+        "not-of-host",
+        "h10 and 4 more have no interface bond0; h03 has eth1, mgmt0.",
+    ),
+    (
+        {"args": ["--master-port=40050"]},
+        "claimed-twice",
+        "members of h01 their ports; likewise on h02, h03, h04, h05, h06, h07, h08, h09 and 3 more.",
+    ),
+    (
+        {"args": ["--master-port=29500"]},
+        "port-taken",
+        "on h01 it is taken by etcd (pid 4500); likewise on h02, h03, h04, h05, h06, h07, h08, h09 and 3 more.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "code", "says"), SAID_ONCE)
+def test_what_is_wrong_on_many_hosts_is_said_once(written, code, says):
+    made = fleet(**{name: {"used": {29500: "etcd"}} for name in MANY})
+    told = only(made.plan(spec(engine=engine(**written), **OF_MANY)).findings, code)
+    assert says in told.message
+    assert told.host is None
+    assert told.roles == ("decode", "prefill")
+
+
+def test_members_that_meet_on_several_hosts_are_told_once():
+    pairs = {"prefill": {"hosts": "h1:h2", "replicas": 2}, "decode": {"hosts": "h1:h2", "replicas": 2}}
+    raw = spec(engine=engine(args=["--master-port=29500"]), **pairs)
+    told = only(fleet(h1={}, h2={}).plan(raw).findings, "claimed-twice")
+    assert told.message.endswith("demo-prefill-0 and demo-decode-0 are on h1; likewise on h2.")
+
+
+def test_hosts_that_lack_different_devices_are_told_apart():
+    devices = {"h1": {"rdma_devices": ["mlx5_0", "mlx5_8"]}, "h2": {}, "h3": {}}
+    raw = spec(
+        mode="vllm-mooncake",
+        engine=engine(env={"MOONCAKE_DEVICE": "mlx5_8,mlx5_9"}),
+        prefill={"hosts": "h1:h2", "replicas": 2},
+        decode={"hosts": "h3"},
+    )
+    told = [f for f in fleet(**devices).plan(raw).findings.items if f.code == "not-of-host"]
+    assert [f.host for f in told] == [None, "h1"]
+    assert "h3, h2 have no RDMA device mlx5_8 or mlx5_9; h3 has mlx5_0." in told[0].message
+    assert "h1 has no RDMA device mlx5_9; it has mlx5_0, mlx5_8." in told[1].message
+
+
 def test_one_address_for_two_hosts_is_refused_at_once():
     raw = spec(mode="vllm-ascend-mooncake", engine=engine(env={"HCCL_IF_IP": "10.1.0.1"}), **ON_TWO)
     told = only(validated(raw, "h1", "h2", facts={"vendor": "ascend"}), "not-of-host")
@@ -466,7 +522,7 @@ def test_one_address_for_two_hosts_is_refused_at_once():
 def test_one_address_for_two_hosts_that_say_nothing_of_theirs():
     raw = spec(engine=engine(), prefill={"hosts": "h1:h2", "replicas": 2, "env": {"VLLM_HOST_IP": "10.1.0.1"}})
     bare = {"interfaces": []}
-    assert "h1 and h2" in only(fleet(h1=bare, h2=bare).plan(raw).findings, "not-of-host").message
+    assert "members on h1, h2 would" in only(fleet(h1=bare, h2=bare).plan(raw).findings, "not-of-host").message
 
 
 def test_an_address_that_is_every_hosts_own_is_another_matter():

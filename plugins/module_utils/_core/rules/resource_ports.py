@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..base import address
 from ..base.arguments import Arguments
 from ..base.finding import Findings
+from ..base.words import MOST_HOSTS, names
 from ..facts.observed import Host
 from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
@@ -197,17 +198,47 @@ def _same(value: str, wanted: str) -> bool:
 # -- as placed -------------------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Clash:
+    """What a claim meets on a host, of a `sort`; `why` is the sentence about it there."""
+
+    sort: t.Literal["together", "theirs", "range", "listener"]
+    claim: Claim
+    why: str
+    host: str
+    roles: tuple[str, ...]
+
+
+def _say(same: t.Sequence[Clash], findings: Findings) -> None:
+    """One finding of what is alike on several hosts: that of the first, with the names of the others."""
+    first, hosts = same[0], [clash.host for clash in same]
+    why = first.why + (f"; likewise on {names(hosts[1:], MOST_HOSTS)}" if len(hosts) > 1 else "")
+    roles = sorted({role for clash in same for role in clash.roles})
+    host = first.host if len(hosts) == 1 else None
+    if first.sort == "listener":
+        what = "Choose another port, or end what holds it."
+        findings.error("port-taken", f"{first.claim.told}: {why}.", what, roles, host)
+    else:
+        _say_twice(first.claim, why, roles, findings, host)
+
+
 def check_members(placed: Placed, findings: Findings) -> None:
     """Who would take what another has on its host, or what the plan gives there."""
     claims = {role: list(_claims(placed, role)) for role in placed.template.roles}
     here: dict[str, list[Member]] = {}
+    clashes: list[Clash] = []
     for member in placed.members if any(claims.values()) else ():
         for name in member.hosts if member.revision == placed.template.revision else ():
             here.setdefault(name, []).append(member)
     for name, members in here.items():
         host = placed.hosts.get(name)
         if host and any(m.id in placed.come and claims[m.role] for m in members):
-            _check_host(placed, host, [(m, claim) for m in members for claim in claims[m.role]], findings)
+            clashes += _clashes(placed, host, [(m, claim) for m in members for claim in claims[m.role]])
+    alike: dict[tuple[str, str], list[Clash]] = {}
+    for clash in clashes:
+        alike.setdefault((clash.sort, clash.claim.told), []).append(clash)
+    for same in alike.values():
+        _say(same, findings)
 
 
 def _claims(placed: Placed, role: str) -> t.Iterator[Claim]:
@@ -218,7 +249,7 @@ def _claims(placed: Placed, role: str) -> t.Iterator[Claim]:
     return claims_of(placed.group.roles[role], arguments, env, template.sizes.data)
 
 
-def _check_host(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Claim]], findings: Findings) -> None:
+def _clashes(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Claim]]) -> t.Iterator[Clash]:
     literal: dict[str, list[tuple[Member, Claim]]] = {}
     for member, claim in claims:
         part = member.at(host.name)
@@ -231,18 +262,19 @@ def _check_host(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Cla
         if not coming:
             continue
         member, claim = coming[0]
-        names = list(dict.fromkeys(m.id for m, _claim in holders))
-        roles = sorted({m.role for m, _claim in holders})
-        if len(names) > 1 and _shared(placed.group, claim):
-            why = f"{', '.join(names[:-1])} and {names[-1]} are on {host.name}"
-            _say_twice(claim, why, roles, findings, host.name)
+        ids = list(dict.fromkeys(m.id for m, _claim in holders))
+        roles = tuple({m.role for m, _claim in holders})
+        if len(ids) > 1 and _shared(placed.group, claim):
+            yield Clash("together", claim, f"{', '.join(ids[:-1])} and {ids[-1]} are on {host.name}", host.name, roles)
         elif what in theirs:
-            _say_twice(claim, f"{theirs[what]} has it on {host.name}", roles, findings, host.name)
+            yield Clash("theirs", claim, f"{theirs[what]} has it on {host.name}", host.name, roles)
         elif host.port_low <= claim.port <= host.port_high:
             why = f"it lies in {host.port_low}-{host.port_high}, from which the plan gives members of {host.name} their ports"
-            _say_twice(claim, why, roles, findings, host.name)
+            yield Clash("range", claim, why, host.name, roles)
         else:
-            _check_listener(placed, claim, member, host, findings)
+            who = _listener(placed, claim, host)
+            if who:
+                yield Clash("listener", claim, f"on {host.name} it is taken by {who}", host.name, (member.role,))
 
 
 def _theirs(placed: Placed, host: Host) -> dict[str, str]:
@@ -254,18 +286,11 @@ def _theirs(placed: Placed, host: Host) -> dict[str, str]:
     return found
 
 
-def _check_listener(placed: Placed, claim: Claim, member: Member, host: Host, findings: Findings) -> None:
-    """What listens there and is not of the group: its own members are who it is, or are stopped before."""
+def _listener(placed: Placed, claim: Claim, host: Host) -> str:
+    """Who listens there and is not of the group; empty for nobody. The group's own members are who it is, or are stopped before."""
     use = host.used.get(claim.port)
     group = [m.id for m in host.members if m.group == placed.group.name]
     if use is None or use.member in group or (use.member is None and group):
-        return
+        return ""
     pid = f" (pid {use.pid})" if use.pid else ""
-    who = f"member {use.member}" if use.member else f"{use.command or 'an unknown process'}{pid}"
-    findings.error(
-        "port-taken",
-        f"{claim.told}: on {host.name} it is taken by {who}.",
-        "Choose another port, or end what holds it.",
-        [member.role],
-        host.name,
-    )
+    return f"member {use.member}" if use.member else f"{use.command or 'an unknown process'}{pid}"
