@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,8 @@ OF_VARIABLE = {
     "cards": {"device"},
     "interfaces": {"address"},
 }
-OF_ROUTERS = {"prometheus-port"}
+OF_RECIPES = {"prometheus-port", "http-port", "http-metadata-server-port", "metrics-port", "rpc-port"}
+PORT = re.compile(r"--([\w-]+)=\$\{port")
 
 
 def classes_of(pairs):
@@ -125,15 +127,17 @@ def classes_of(pairs):
 @pytest.mark.parametrize(("name", "kind"), stands_for.FLAGS.items())
 def test_what_stands_for_something_is_a_flag_with_that_class(name, kind):
     found = [module.FLAGS.named(name) for module in TABLES.values() if module.FLAGS.named(name)]
-    assert bool(found) == (name not in OF_ROUTERS)
+    assert bool(found) == (name not in OF_RECIPES)
     for flag in found:
         assert flag.name == name
         assert FITTING[kind] <= classes_of(flag.classes) or flag.of("owned")
 
 
-def test_flags_of_routers_are_in_their_recipes():
-    recipes = [path.read_text() for path in Path(ROOT, "pd_modes", "routers").glob("*.yml")]
-    assert {name for name in OF_ROUTERS if not any(f"--{name}=" in text for text in recipes)} == set()
+def test_ports_of_routers_and_of_cache_servers_are_those_of_their_recipes():
+    recipes = [path for folder in ("routers", "caches") for path in Path(ROOT, "pd_modes", folder).glob("*.yml")]
+    told = {name.replace("_", "-") for path in recipes for name in PORT.findall(path.read_text())}
+    assert told >= OF_RECIPES
+    assert {name for name in told if stands_for.FLAGS.get(name) != "port"} == set()
 
 
 @pytest.mark.parametrize("engine", TABLES)

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from ..base import address
 from ..base.arguments import Arguments
 from ..base.finding import Findings
-from ..base.words import MOST_HOSTS, names
-from ..facts.observed import Host
 from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
 from ..spec.known import Known
 from ..spec.spec import Group, Role
 from ..template import kv_compose
 from ..template.template import GroupTemplate
-from ..work.member import Member
 from .pairing_side import children_of, connector_child
-from .stands_for import CONNECTOR_PORTS, Placed, Stated, stated, told
+from .stands_for import CONNECTOR_PORTS, Stated, stated, told
 
 # Where vLLM and SGLang publish KV events when the configuration names no endpoint.
 EVENTS = "tcp://*:5557"
@@ -128,10 +125,10 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
         members = sum(group.roles[role].replicas for role in roles)
         found = [known.hosts_of(group.roles[role]) for role in roles]
         hosts = {name for names in found for name in names or ()}
-        if None in found or members <= len(hosts) or not _shared(group, same[0]):
+        if None in found or members <= len(hosts) or not shared(group.runtime, same[0]):
             continue
         where = f"the one host {next(iter(hosts))}" if len(hosts) == 1 else f"{len(hosts)} hosts"
-        _say_twice(
+        say_twice(
             same[0],
             f"{members} members ({' and '.join(roles)}) would take it, and have {where} to be on",
             roles,
@@ -139,12 +136,12 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
         )
 
 
-def _shared(group: Group, claim: Claim) -> bool:
+def shared(runtime: str, claim: Claim) -> bool:
     """Whether two members of a host meet there: what is in a container's file system, no other one sees."""
-    return bool(claim.port) or not traits_of(group.runtime).containers
+    return bool(claim.port) or not traits_of(runtime).containers
 
 
-def _say_twice(claim: Claim, why: str, roles: t.Sequence[str], findings: Findings, host: str | None = None) -> None:
+def say_twice(claim: Claim, why: str, roles: t.Sequence[str], findings: Findings, host: str | None = None) -> None:
     findings.error(
         "claimed-twice",
         f"{claim.told}: {why}.",
@@ -193,104 +190,3 @@ def _check_band(mode: Mode, one: Stated, findings: Findings) -> None:
 def _same(value: str, wanted: str) -> bool:
     bare = kv_compose.bare_name(value)
     return (f"${{{bare}}}" if bare else value) == wanted
-
-
-# -- as placed -------------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Clash:
-    """What a claim meets on a host, of a `sort`; `why` is the sentence about it there."""
-
-    sort: t.Literal["together", "theirs", "range", "listener"]
-    claim: Claim
-    why: str
-    host: str
-    roles: tuple[str, ...]
-
-
-def _say(same: t.Sequence[Clash], findings: Findings) -> None:
-    """One finding of what is alike on several hosts: that of the first, with the names of the others."""
-    first, hosts = same[0], [clash.host for clash in same]
-    why = first.why + (f"; likewise on {names(hosts[1:], MOST_HOSTS)}" if len(hosts) > 1 else "")
-    roles = sorted({role for clash in same for role in clash.roles})
-    host = first.host if len(hosts) == 1 else None
-    if first.sort == "listener":
-        what = "Choose another port, or end what holds it."
-        findings.error("port-taken", f"{first.claim.told}: {why}.", what, roles, host)
-    else:
-        _say_twice(first.claim, why, roles, findings, host)
-
-
-def check_members(placed: Placed, findings: Findings) -> None:
-    """Who would take what another has on its host, or what the plan gives there."""
-    claims = {role: list(_claims(placed, role)) for role in placed.template.roles}
-    here: dict[str, list[Member]] = {}
-    clashes: list[Clash] = []
-    for member in placed.members if any(claims.values()) else ():
-        for name in member.hosts if member.revision == placed.template.revision else ():
-            here.setdefault(name, []).append(member)
-    for name, members in here.items():
-        host = placed.hosts.get(name)
-        if host and any(m.id in placed.come and claims[m.role] for m in members):
-            clashes += _clashes(placed, host, [(m, claim) for m in members for claim in claims[m.role]])
-    alike: dict[tuple[str, str], list[Clash]] = {}
-    for clash in clashes:
-        alike.setdefault((clash.sort, clash.claim.told), []).append(clash)
-    for same in alike.values():
-        _say(same, findings)
-
-
-def _claims(placed: Placed, role: str) -> t.Iterator[Claim]:
-    """What every member of a role takes, as it is written. A router inherits the engines' variables, and reads none of them."""
-    template = placed.template.roles[role]
-    env = template.env if role in placed.engines else {}
-    arguments = placed.template.arguments(role, template.argv)
-    return claims_of(placed.group.roles[role], arguments, env, template.sizes.data)
-
-
-def _clashes(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Claim]]) -> t.Iterator[Clash]:
-    literal: dict[str, list[tuple[Member, Claim]]] = {}
-    for member, claim in claims:
-        part = member.at(host.name)
-        # A port that it is told to serve at, and that the plan gave it.
-        if part is None or claim.of.name != "--port" or claim.port != part.port:
-            literal.setdefault(claim.what, []).append((member, claim))
-    theirs = _theirs(placed, host)
-    for what, holders in literal.items():
-        coming = [(m, c) for m, c in holders if m.id in placed.come]
-        if not coming:
-            continue
-        member, claim = coming[0]
-        ids = list(dict.fromkeys(m.id for m, _claim in holders))
-        roles = tuple({m.role for m, _claim in holders})
-        if len(ids) > 1 and _shared(placed.group, claim):
-            yield Clash("together", claim, f"{', '.join(ids[:-1])} and {ids[-1]} are on {host.name}", host.name, roles)
-        elif what in theirs:
-            yield Clash("theirs", claim, f"{theirs[what]} has it on {host.name}", host.name, roles)
-        elif host.port_low <= claim.port <= host.port_high:
-            why = f"it lies in {host.port_low}-{host.port_high}, from which the plan gives members of {host.name} their ports"
-            yield Clash("range", claim, why, host.name, roles)
-        else:
-            who = _listener(placed, claim, host)
-            if who:
-                yield Clash("listener", claim, f"on {host.name} it is taken by {who}", host.name, (member.role,))
-
-
-def _theirs(placed: Placed, host: Host) -> dict[str, str]:
-    """Who has which port on a host by a plan: of this group, of others that run, and of those that this run has planned."""
-    found = {f"port {port}": m.id for m in host.members if m.group != placed.group.name for port in m.ports}
-    for member in (*placed.others, *placed.members):
-        part = member.at(host.name)
-        found.update((f"port {port}", member.id) for port in (part.held_ports if part else ()))
-    return found
-
-
-def _listener(placed: Placed, claim: Claim, host: Host) -> str:
-    """Who listens there and is not of the group; empty for nobody. The group's own members are who it is, or are stopped before."""
-    use = host.used.get(claim.port)
-    group = [m.id for m in host.members if m.group == placed.group.name]
-    if use is None or use.member in group or (use.member is None and group):
-        return ""
-    pid = f" (pid {use.pid})" if use.pid else ""
-    return f"member {use.member}" if use.member else f"{use.command or 'an unknown process'}{pid}"

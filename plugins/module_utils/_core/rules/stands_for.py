@@ -5,7 +5,7 @@
 members, or that belongs to one host. What is in no row is free.
 
 Read in vllm 0.32 (engine/arg_utils.py, envs.py, distributed/kv_events.py) and sglang 0.5.23 (srt/arg_groups/fields, srt/environ.py); the
-variables of NCCL, Gloo, HCCL, UCX and Mooncake by their documentation."""
+variables of NCCL, Gloo, HCCL, UCX and Mooncake by their documentation. Flags of routers and cache servers are those of their recipes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,11 @@ FLAGS: t.Mapping[str, Kind] = {
     "gpu-id-step": "card step",
     "port": "port",
     "grpc-port": "port",
+    "http-port": "port",
+    "http-metadata-server-port": "port",
+    "metrics-port": "port",
     "prometheus-port": "port",
+    "rpc-port": "port",
     "master-port": "port",
     "data-parallel-rpc-port": "port",
     "data-parallel-supervisor-port": "port",
