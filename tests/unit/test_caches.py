@@ -756,6 +756,12 @@ def test_ports_that_two_services_of_a_host_are_told() -> None:
     assert clashes(one, fleet("h1", "h2"), pattern=["h1"], reserved=[plan]) == []
 
 
+@pytest.mark.parametrize("text", ["0", "²", "70000", "9" * 5000, "-1", "any"])
+def test_what_is_no_port_of_an_instance_meets_nobody(text: str) -> None:
+    service, _said = read({**MASTER, "args": [f"--prometheus-port={text}"]})
+    assert clashes(service, fleet("h1")) == []
+
+
 def test_a_port_that_the_plan_gives_an_instance_is_its_own() -> None:
     service, _said = read({**MASTER, "port": 9400, "command": ["/opt/mine", "--rpc_port=9400"]})
     assert clashes(service, fleet("h1")) == []

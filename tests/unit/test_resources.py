@@ -406,7 +406,7 @@ def test_a_group_of_the_same_run_has_its_ports():
     assert "other-" in only(its.findings, "claimed-twice").message
 
 
-@pytest.mark.parametrize("value", ["tcp://10.96.0.7:8000", "eight", "70000", ""])
+@pytest.mark.parametrize("value", ["tcp://10.96.0.7:8000", "eight", "70000", "", "²", "9" * 5000])
 def test_a_port_that_is_none(value):
     told = only(validated(spec(engine=engine(env={"VLLM_PORT": value}))), "bad-value")
     assert "engine.env.VLLM_PORT" in told.message

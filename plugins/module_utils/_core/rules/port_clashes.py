@@ -105,8 +105,8 @@ def _of_instance(part: Part, service: CacheService | None = None) -> t.Iterator[
         if VARIABLES.get(name) == "port"
     ]
     for one in found:
-        port = int(one.text) if one.text.isdigit() else 0
-        if 0 < port <= address.LAST_PORT and port not in part.held_ports:
+        port = address.port(one.text)
+        if port and port not in part.held_ports:
             yield Claim(one, port)
 
 

@@ -55,8 +55,8 @@ def claims_of(role: Role, arguments: Arguments, env: t.Mapping[str, str], ranks:
     """What a member with this command line and environment takes, as far as it is written as a number. `ranks` are its data-parallel
     ones: each publishes its events on a port of its own."""
     for one in stated(role, arguments, env):
-        if one.kind == "port" and one.literal and one.text.isdigit():
-            yield from _ports(one, int(one.text))
+        if one.kind == "port" and one.literal:
+            yield from _ports(one, address.port(one.text) or 0)
         elif one.kind == "HOST:PORT" and address.split(one.text):
             yield from _ports(one, (address.split(one.text) or ("", 0))[1])
         elif one.kind == "folder" and one.literal and one.text.startswith("/"):
@@ -154,7 +154,7 @@ def say_twice(claim: Claim, why: str, roles: t.Sequence[str], findings: Findings
 
 def _check_number(one: Stated, findings: Findings) -> None:
     """A port that is none: where Kubernetes or Docker links made the variable, it is a URI, and the engine ends with it."""
-    if one.kind == "port" and one.literal and not (one.text.isdigit() and int(one.text) <= address.LAST_PORT):
+    if one.kind == "port" and one.literal and address.port(one.text) is None:
         findings.error(
             "bad-value",
             f"{told(one)}: this is no port"
