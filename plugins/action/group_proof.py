@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._keys import keys_of
-from ..plugin_utils._plain import to_plain
+from ..plugin_utils._plain import sealed, to_plain
 
 
 class ActionModule(PdAction):
@@ -30,7 +29,7 @@ class ActionModule(PdAction):
         given = {name: to_plain(value) for name, value in self.args.items() if value is not None}
         if "keys" not in given:
             # The engines are on other hosts, whose secrets nobody can read here.
-            given["keys"] = json.dumps(keys_of(self, given["plan"]))
+            given["keys"] = sealed(keys_of(self, given["plan"]))
         result = self._execute_module(
             module_name="inferops.pd.group_proof", module_args=given, task_vars=self.task_vars
         )

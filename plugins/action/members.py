@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 from dataclasses import replace
 
@@ -23,7 +22,7 @@ from ..module_utils._core.spec.spec import secrets_of
 from ..module_utils._core.work.share import Share, Slice, Vacated
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._keys import first_keys, keys_of
-from ..plugin_utils._plain import to_plain
+from ..plugin_utils._plain import sealed, to_plain
 from ..plugin_utils.locking import FirstLock, holder
 from ..plugin_utils.waiting import asked, wait_for_members
 
@@ -84,7 +83,6 @@ class ActionModule(PdAction):
         return {
             "plan": part.to_plain(),
             "phase": phase,
-            # As one text: Ansible takes every hidden value out of all that a module returns, and one of a secret may be a word of it.
             "sealed": sealed(self._secrets(plan, part)) if phase in ("start", "router") else None,
             **self.runtime_options(),
             "holder": {**holder(plan.run, plan.hold), "dead": list(plan.dead_locks or ())},
@@ -224,7 +222,7 @@ class ActionModule(PdAction):
         }
         keys = first_keys(keys_of(self, raw)) if registered else {}
         order = {"router": [asked(router, host)] if fresh else [], "peers": peers if registered else None}
-        return {**order, "keys": json.dumps(keys)}
+        return {**order, "keys": sealed(keys)}
 
     def _after_router(self, plan: Plan, part: Share, order: dict[str, t.Any], result: dict[str, t.Any]) -> None:
         """Judge the rest of the router's phase. A router that took longer than the module waits is waited for from here."""
@@ -281,11 +279,6 @@ class ActionModule(PdAction):
         if kind is workload.GROUP:
             return self.spec_of(plan.group)
         return {"roles": dict.fromkeys(kind.roles, self.entries(kind).get(plan.group) or {})}
-
-
-def sealed(secrets: t.Mapping[str, t.Any]) -> str | None:
-    """Values of secrets by member as the module takes them from here; None without any."""
-    return json.dumps(secrets) if secrets else None
 
 
 def secrets_coming(raw: t.Mapping[str, t.Any]) -> set[tuple[str, str]]:

@@ -14,6 +14,7 @@ description:
   - Groups are C(pd_GROUP), C(pd_GROUP_ROLE) and C(pd_role_ROLE), characters that no group name may have replaced by an underscore. A host
     that runs several members is in several groups.
   - Every host with a member gets C(pd_members), a list of its members with id, group, role, state, url and generation.
+  - A member whose file on the host is damaged is told, and left out; the others of the host stay.
   - Use it beside the inventory it asks, C(-i hosts.yml -i members.pd.yml), so that connection variables are known.
 author:
   - The inferops.pd contributors (@inferops)
@@ -68,6 +69,10 @@ import typing as t
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
+from ..module_utils._core.base.checked import Checked, DamagedError
+from ..module_utils._core.base.printable import printable
+from ..module_utils._core.facts import label as labels
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 _SHOWN = ("group", "role", "index", "revision", "generation", "formation", "url", "port", "gpus")
 
@@ -111,7 +116,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             with open(play, "w", encoding="utf-8") as handle:
                 json.dump(self._play(answers), handle)
             self._run([program, "-i", source, play], path)
-            return {name: self._members(os.path.join(answers, name)) for name in sorted(os.listdir(answers))}
+            return self._answers(answers)
+
+    def _answers(self, folder: str) -> dict[str, list[dict[str, t.Any]]]:
+        """The members by host, of a folder with a file of each host's name."""
+        found: dict[str, list[dict[str, t.Any]]] = {}
+        for name in sorted(os.listdir(folder)):
+            found[name] = []
+            try:
+                found[name] = self._members(name, os.path.join(folder, name))
+            except DamagedError as exc:
+                self._warn(name, f"{exc.where} is damaged ({exc.why}), and left out.")
+        return found
 
     def _play(self, answers: str) -> list[dict[str, t.Any]]:
         """A play that asks every host and puts each answer into a file of the host's name. JSON is YAML."""
@@ -124,7 +140,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     {"inferops.pd.host_facts": facts, "register": "asked"},
                     {
                         "ansible.builtin.copy": {
-                            "content": "{{ asked.ansible_facts.pd_host.members | to_json }}",
+                            "content": "{{ {'members': asked.ansible_facts.pd_host.members,"
+                            " 'damaged': asked.ansible_facts.pd_host.damaged} | to_json }}",
                             "dest": answers + "/{{ inventory_hostname }}",
                             "mode": "0600",
                         },
@@ -156,23 +173,32 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if done.returncode not in (0, 2, 4):
             raise AnsibleParserError(f"{path}: asking the hosts failed: {(done.stderr or done.stdout).strip()[:400]}")
 
-    def _members(self, name: str) -> list[dict[str, t.Any]]:
-        with open(name, encoding="utf-8") as handle:
-            told = json.load(handle)
+    def _members(self, host: str, file: str) -> list[dict[str, t.Any]]:
+        """The members in a host's answer. What cannot be believed of it is told, and the rest stays."""
+        with open(file, encoding="utf-8") as handle:
+            told = Checked(json.load(handle), f"what {host} says")
+        for one in told.each("damaged"):
+            self._warn(host, f"{one.text('path')} is damaged: {one.text('why')}.")
         found = []
-        for member in told or ():
-            label = member.get("label") or {}
-            if member.get("ready") or not self.get_option("only_ready"):
-                shown = {key: label.get(key) for key in _SHOWN}
-                found.append(
-                    {
-                        "id": label.get("member"),
-                        "state": member.get("state"),
-                        "ready": bool(member.get("ready")),
-                        **shown,
-                    }
-                )
+        for raw in told.items("members", 100_000):
+            try:
+                member = self._member(Checked(raw, "a member"))
+            except DamagedError as exc:
+                self._warn(host, f"{exc.where} is damaged ({exc.why}), and left out.")
+                continue
+            if member["ready"] or not self.get_option("only_ready"):
+                found.append(member)
         return found
+
+    def _member(self, told: Checked) -> dict[str, t.Any]:
+        """One member as the inventory has it. Raises DamagedError."""
+        label = labels.read(told.raw.get("label"), f"the label of {told.within('label').said('member') or 'a member'}")
+        shown = {key: getattr(label, key) for key in _SHOWN}
+        ready = told.raw.get("ready") is True
+        return {"id": label.member, "state": told.text("state"), "ready": ready, **shown, "gpus": list(label.gpus)}
+
+    def _warn(self, host: str, text: str) -> None:
+        self.display.warning(f"{self.NAME}: {host}: {printable(text)}")
 
     def _fill(self, members: t.Mapping[str, list[dict[str, t.Any]]]) -> None:
         strict = self.get_option("strict")

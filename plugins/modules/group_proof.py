@@ -210,7 +210,7 @@ def main() -> None:
             "timeout": {"type": "float", "default": 60},
             "limit": {"type": "float", "default": 600},
             "max_pairs": {"type": "int", "default": 64},
-            # As one text: Ansible takes every hidden value out of all that a module returns, and a key may be a word of it.
+            # One text, which the action plugin seals.
             "keys": {"type": "json", "no_log": True},
             "api_key": {"type": "str", "no_log": True},
         },

@@ -110,7 +110,7 @@ options:
       - The key that the members of each role ask for, by role. sglang-router reads a member's model and sizes with it; vllm-router has
         it from its own environment (C(OPENAI_API_KEY)).
       - A router that asks for a key itself is shown the one that its own process has, where the module runs on its host and may look.
-    type: dict
+    type: json
 seealso:
   - module: inferops.pd.group_plan
 """
@@ -174,6 +174,8 @@ msg:
   type: str
 """
 
+import json
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._routers.registration import register
@@ -202,11 +204,12 @@ def main() -> None:
             "manage": {"type": "bool", "default": True},
             "timeout": {"type": "float", "default": 30},
             "settle": {"type": "float", "default": 30},
-            "keys": {"type": "dict", "no_log": True},
+            # One text, which the action plugin seals.
+            "keys": {"type": "json", "no_log": True},
         },
         supports_check_mode=True,
     )
-    result = register(module.params, module.check_mode)
+    result = register({**module.params, "keys": json.loads(module.params["keys"] or "{}")}, module.check_mode)
     for warning in result.pop("warnings", []):
         module.warn(warning)
     if result.pop("failed"):

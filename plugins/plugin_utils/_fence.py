@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.placeholders import PLACEHOLDER
+from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan.value import Lost
 
 NAMES = ("host", "address", "machine", "group")
@@ -162,6 +163,5 @@ def _last_line(output: t.IO[bytes], secrets: t.Sequence[str]) -> str:
     # Before lines are taken: a secret may have a line break in it. The longest first: one may be a part of another.
     for secret in sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    lines = ("".join(c if c.isprintable() else " " for c in line).strip() for line in text.splitlines())
-    last = [line for line in lines if line]
-    return last[-1][:LINE] if last else ""
+    lines = [line for line in (printable(line, LINE) for line in text.splitlines()) if line]
+    return lines[-1] if lines else ""

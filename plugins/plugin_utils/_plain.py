@@ -14,6 +14,14 @@ def to_plain(value: t.Any) -> t.Any:
     return json.loads(json.dumps(value, default=_other))
 
 
+def sealed(values: t.Mapping[str, t.Any] | None) -> str | None:
+    """Secrets as one text of JSON, which a module is given instead of a dictionary; None without any.
+
+    Ansible takes each value of a hidden option out of all that a module returns. One of a dictionary may be a word of it, a "0" or a
+    "prefill"; this text is in no result."""
+    return json.dumps(values) if values else None
+
+
 def _other(value: t.Any) -> t.Any:
     if isinstance(value, t.Mapping):
         return dict(value)

@@ -44,6 +44,19 @@ def test_hosts_are_grouped_by_what_runs_on_them(site: Life) -> None:
     assert all(m["ready"] for m in members)
 
 
+def test_a_damaged_label_is_told_and_the_other_members_stay(site: Life) -> None:
+    site.play("deploy").ok()
+    label = site.state / "groups" / "g" / "members" / "g-decode-0" / "label.json"
+    label.write_text(json.dumps({**json.loads(label.read_text()), "generation": "many"}))
+    found = inventory(site)
+    told = {m["id"] for m in found["_meta"]["hostvars"]["node"]["pd_members"]}
+    assert {"g-prefill-0", "g-router-0"} <= told
+    assert found["pd_g_prefill"] == {"hosts": ["node"]}
+    command = Path(playbook_command()).with_name("ansible-inventory")
+    said = " ".join(run([str(command), "-i", str(site.folder / "members.pd.yml"), "--list"], 120).out.split())
+    assert f"node: {label} is damaged: generation is no number" in said
+
+
 def test_a_source_that_is_not_there_is_said(site: Life) -> None:
     file = site.folder / "members.pd.yml"
     file.write_text(yaml.safe_dump({"plugin": "inferops.pd.members", "source": "none.yml"}))

@@ -713,3 +713,55 @@ def test_an_instance_without_its_label_goes_and_another_comes() -> None:
     made, said = plan_of(service, {"h1": read_host("h1", facts)})
     assert did(made) == ["remove store-cache-0 h1", "create store-cache-0 h1"]
     assert any("its label is gone" in text for text in said)
+
+
+# -- ports that are written as they are --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"args": ["--prometheus-port=9400"]}, "pd_caches.store.args: --prometheus-port=9400"),
+        ({"args": ["--http_metadata_server_port 9400"]}, "pd_caches.store.args: --http-metadata-server-port=9400"),
+        ({"command": ["/opt/mine", "--rpc_port=9400"]}, "pd_caches.store.command: --rpc-port=9400"),
+        ({"env": {"MASTER_PORT": "9400"}}, "pd_caches.store.env.MASTER_PORT"),
+    ],
+)
+def test_ports_of_an_instance_are_collected(change: dict[str, t.Any], place: str) -> None:
+    service, _said = read({**MASTER, **change})
+    assert clashes(service, fleet("h1")) == []
+    busy = {"range": "40000-40009", "used": [{"port": 9400, "command": "etcd", "pid": 7}]}
+    told = clashes(service, fleet("h1", ports=busy))
+    assert [text.split()[0] for text in told] == ["port-taken"]
+    assert place in told[0]
+    assert "on h1 it is taken by etcd (pid 7)" in told[0]
+    told = clashes(service, fleet("h1", ports={"range": "9300-9500", "used": []}))
+    assert [text.split()[0] for text in told] == ["claimed-twice"]
+    assert "it lies in 9300-9500" in told[0]
+
+
+def clashes(service: t.Any, hosts: dict[str, Host], **more: t.Any) -> list[str]:
+    _plan, said = plan_of(service, hosts, **more)
+    return [text for text in said if text.startswith(("claimed-twice", "port-taken"))]
+
+
+def test_ports_that_two_services_of_a_host_are_told() -> None:
+    one, _said = read({**MASTER, "args": ["--prometheus-port=9400"]})
+    plan, _said = plan_of(one, fleet("h1", "h2"), pattern=["h1"])
+    entry = {**SERVER, "hosts": "h1:h2", "args": ["--prometheus-port 9400"]}
+    other, _said = read(entry, "second")
+    told = clashes(other, fleet("h1", "h2"), reserved=[plan])
+    assert len(told) == 1
+    assert "pd_caches.second.args: --prometheus-port=9400: store-cache-0 has it on h1" in told[0]
+    assert clashes(one, fleet("h1", "h2"), pattern=["h1"], reserved=[plan]) == []
+
+
+@pytest.mark.parametrize("text", ["0", "²", "70000", "9" * 5000, "-1", "any"])
+def test_what_is_no_port_of_an_instance_meets_nobody(text: str) -> None:
+    service, _said = read({**MASTER, "args": [f"--prometheus-port={text}"]})
+    assert clashes(service, fleet("h1")) == []
+
+
+def test_a_port_that_the_plan_gives_an_instance_is_its_own() -> None:
+    service, _said = read({**MASTER, "port": 9400, "command": ["/opt/mine", "--rpc_port=9400"]})
+    assert clashes(service, fleet("h1")) == []

@@ -126,8 +126,7 @@ def test_it_has_no_input_and_its_own_environment() -> None:
 
 def test_its_last_line_is_printable_bounded_and_without_secrets() -> None:
     told = run("print('x' * 9000); print('\\x1b[31m' + 'y' * 500); print(); print(' ')").line
-    assert told.startswith("[31m")
-    assert len(told) == _fence.LINE
+    assert told == "y" * (_fence.LINE - 1) + "…"
     secret = "print('the key hunter2! and a long\\nbreak!! were refused')"
     assert "hunter2!" not in run(secret, values=("hunter2!", "hunter")).line
     assert run(secret, values=("a long\nbreak!!", "hunter2!")).line == "the key ******** and ******** were refused"

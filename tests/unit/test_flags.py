@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
-from builders import judge, spec
+from builders import ROOT, judge, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.flags import CLASSES
+from ansible_collections.inferops.pd.plugins.module_utils._core.rules import stands_for
 from ansible_collections.inferops.pd.plugins.module_utils._engines import registry, sglang_classes, vllm_classes
 
 TABLES = {"vLLM": vllm_classes, "SGLang": sglang_classes}
@@ -89,3 +92,72 @@ def test_a_connector_speaks_of_stages_where_there_are_several(stages, told):
 )
 def test_spellings_of_vllm(written, name):
     assert vllm_classes.FLAGS.canonical(written) == name
+
+
+# -- what stands for something of the host -----------------------------------------------------------------------------
+
+OF_HOST = {"port", "address", "device"}
+# The classes that a flag of each kind has, where it is not the plan's to give.
+FITTING = {
+    "cards within": {"device"},
+    "first card": {"device"},
+    "card step": {"device"},
+    "RDMA": {"device"},
+    "port": {"port"},
+    "HOST:PORT": {"port", "address"},
+    "endpoint": {"port", "address"},
+    "endpoints, ranks": {"port", "address"},
+    "endpoints": {"port", "address"},
+    "connector": {"port"},
+    "address": {"address"},
+}
+OF_VARIABLE = {
+    **FITTING,
+    "cards": {"device"},
+    "interfaces": {"address"},
+}
+OF_RECIPES = {"prometheus-port", "http-port", "http-metadata-server-port", "metrics-port", "rpc-port"}
+PORT = re.compile(r"--([\w-]+)=\$\{port")
+
+
+def classes_of(pairs):
+    return {found for found, _reason in pairs}
+
+
+@pytest.mark.parametrize(("name", "kind"), stands_for.FLAGS.items())
+def test_what_stands_for_something_is_a_flag_with_that_class(name, kind):
+    found = [module.FLAGS.named(name) for module in TABLES.values() if module.FLAGS.named(name)]
+    assert bool(found) == (name not in OF_RECIPES)
+    for flag in found:
+        assert flag.name == name
+        assert FITTING[kind] <= classes_of(flag.classes) or flag.of("owned")
+
+
+def test_ports_of_routers_and_of_cache_servers_are_those_of_their_recipes():
+    recipes = [path for folder in ("routers", "caches") for path in Path(ROOT, "pd_modes", folder).glob("*.yml")]
+    told = {name.replace("_", "-") for path in recipes for name in PORT.findall(path.read_text())}
+    assert told >= OF_RECIPES
+    assert {name for name in told if stands_for.FLAGS.get(name) != "port"} == set()
+
+
+@pytest.mark.parametrize("engine", TABLES)
+def test_what_a_flag_stands_for_is_known_or_harmless(engine):
+    ours = {flag.name for flag in TABLES[engine].FLAGS.flags if classes_of(flag.classes) & OF_HOST}
+    assert ours - {*stands_for.FLAGS, *stands_for.HARMLESS} == set()
+
+
+def test_what_is_harmless_is_a_flag_of_the_host_and_stands_for_nothing():
+    ours = {
+        flag.name for module in TABLES.values() for flag in module.FLAGS.flags if classes_of(flag.classes) & OF_HOST
+    }
+    assert set(stands_for.HARMLESS) <= ours
+    assert set(stands_for.HARMLESS) & set(stands_for.FLAGS) == set()
+
+
+@pytest.mark.parametrize("engine", TABLES)
+def test_variables_stand_for_what_their_class_says(engine):
+    for name, pairs in TABLES[engine].FLAGS.environment.items():
+        found = classes_of(pairs) & OF_HOST
+        kind = stands_for.VARIABLES.get(name)
+        if found or kind:
+            assert found == OF_VARIABLE.get(kind, {"device"}), name

@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import typing as t
+from pathlib import Path
+from unittest import mock
 
 import pytest
+from ansible.module_utils.common.parameters import _list_no_log_values, remove_values
+from support import ROOT
 
-from ansible_collections.inferops.pd.plugins.action.members import ActionModule, sealed, secrets_coming
+from ansible_collections.inferops.pd.plugins.action import group_proof, router_peers
+from ansible_collections.inferops.pd.plugins.action.members import ActionModule, secrets_coming
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.reader import no_secret
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.masking import masked
+from ansible_collections.inferops.pd.plugins.plugin_utils._plain import sealed
 
 PEM = "-----BEGIN KEY-----\nMIIEowIBAAKC\nq83vEjRWeJ\n-----END KEY-----\n"
 
@@ -42,11 +49,82 @@ def test_values_of_secrets_are_in_no_line(line: str, values: list[str], told: st
     assert masked([line], values) == [told]
 
 
-def test_a_secret_that_is_a_word_of_a_result_leaves_the_result_alone() -> None:
-    """As one text: Ansible takes every value that it is told to hide out of all of a result, ids of members included."""
+WORDS = {"prefill": "0", "decode": "1"}
+MODULES = sorted(path.stem for path in Path(ROOT, "plugins", "modules").glob("[a-z]*.py"))
+# The action plugin makes `sealed` of it, and hands that on.
+NOT_HANDED_ON = {("members", "secrets")}
+
+
+class MadeError(Exception):
+    """The options that a module is made with."""
+
+
+def options_of(module: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, t.Any]]:
+    code = importlib.import_module(f"ansible_collections.inferops.pd.plugins.modules.{module}")
+
+    def made(**given: t.Any) -> t.NoReturn:
+        raise MadeError(given["argument_spec"])
+
+    monkeypatch.setattr(code, "AnsibleModule", made, raising=False)
+    try:
+        code.main()
+    except MadeError as asked:
+        return t.cast("dict[str, dict[str, t.Any]]", asked.args[0])
+    except AttributeError:
+        return {}  # its action plugin is all of it
+    raise AssertionError(module)
+
+
+def test_secrets_are_sealed_as_one_text() -> None:
     values = {"g-prefill-0": {"A": "0", "B": "prefill"}}
     assert json.loads(sealed(values) or "") == values
     assert sealed({}) is None
+    assert sealed(None) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_hidden_option_of_a_module_is_one_text(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible takes every value of a hidden option out of all of a result, ids of members included."""
+    hidden = {name: one["type"] for name, one in options_of(module, monkeypatch).items() if one.get("no_log")}
+    assert {name for name, kind in hidden.items() if kind not in ("str", "json")} == {
+        name for of, name in NOT_HANDED_ON if of == module
+    }
+
+
+@pytest.mark.parametrize("keys", [WORDS, json.dumps(WORDS)])
+@pytest.mark.parametrize("action", [router_peers, group_proof])
+def test_keys_that_are_words_of_a_result_leave_it_alone(
+    action: t.Any, keys: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = action.__name__.rpartition(".")[2]
+    given = (
+        {"keys": keys, "plan": {}}
+        if action is group_proof
+        else {"keys": keys, "url": "http://h", "dialect": "x", "model": "m"}
+    )
+    result = {"msg": "1 added, 0 of 2 prefill", "confirmed": ["http://10.0.0.1:8000"], "keys": {}}
+    seen = run_action(action, given, result)
+    assert json.loads(seen["keys"]) == WORDS
+    spec = options_of(module, monkeypatch)
+    hidden = _list_no_log_values(spec, seen)
+    assert hidden
+    assert remove_values(result, hidden) == result
+
+
+def run_action(action: t.Any, given: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What an action hands its module."""
+    seen: dict[str, t.Any] = {}
+
+    class Own(action.ActionModule):  # type: ignore[misc]
+        def _execute_module(self, **asked: t.Any) -> dict[str, t.Any]:
+            seen.update(asked["module_args"])
+            return dict(result)
+
+    task = mock.Mock(args=dict(given), async_val=0, check_mode=False, diff=False, environment=[])
+    shell = mock.Mock(tmpdir="/tmp")
+    own = Own(task, mock.Mock(_shell=shell), mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock())
+    own.run(None, {})
+    return seen
 
 
 @pytest.mark.parametrize("value", [None, "", "  \n", True, False, ["s3cret"], {"s3cret": 1}])
@@ -70,7 +148,7 @@ def test_the_secrets_of_what_a_plan_creates_wherever_it_is() -> None:
     assert secrets_coming(plan) == {("prefill", "A"), ("prefill", "B")}
 
 
-class Asked:
+class Secrets:
     """What the action that carries out phases has of a task: secrets by role, or none."""
 
     def __init__(self, secrets: object) -> None:
@@ -94,9 +172,9 @@ class Asked:
 )
 def test_secrets_of_a_task_are_looked_at_before_anything_is_locked(given: object, said: str) -> None:
     with pytest.raises(PdError, match=f"Secret KEY of role prefill: the secret {said}.*Nothing was changed"):
-        Asked(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
+        Secrets(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
 
 
 @pytest.mark.parametrize("given", [None, {"prefill": {"KEY": "x"}}, {"prefill": {"KEY": 0}}])
 def test_and_those_that_are_there_are_fine(given: object) -> None:
-    Asked(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
+    Secrets(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})

@@ -121,7 +121,7 @@ def _answer(tmp_path):
 def _log(tmp_path):
     path = tmp_path / "log"
     path.write_bytes((HOSTILE + "\n").encode("utf-8", "surrogatepass"))
-    return [*logs.tail(str(path)).lines, *logs.shown(HOSTILE)]
+    return [*logs.tail(str(path)).lines, *logs.clean(HOSTILE)]
 
 
 def _program(tmp_path):

@@ -258,7 +258,12 @@ LITERALS = [
     ({"args": ["--master-port=29500"]}, "--master-port=29500"),
     ({"args": ["--master_port 29500"]}, "--master-port=29500"),
     ({"args": ["--data-parallel-rpc-port=29550"]}, "--data-parallel-rpc-port=29550"),
-    ({"args": ["-dpp 29550"]}, "-dpp=29550"),
+    ({"args": ["-dpp 29550"]}, "--data-parallel-rpc-port=29550"),
+    ({"args": ["--data-parallel-rpc 29550"]}, "--data-parallel-rpc-port=29550"),
+    ({"args": ["--grpc_po=29550"]}, "--grpc-port=29550"),
+    ({"args": ["--kv-events-config.publisher=zmq", "--kv_events_config.endpoint=tcp://*:6000"]}, "port 6000"),
+    ({"args": ["--kv-events-config.enable_kv_cache_events=true"]}, "port 5557"),
+    ({"args": ['--ec-transfer-config={"ec_connector":"ECMooncakeConnector","ec_port":6100}']}, "port 6100"),
     ({"env": {"VLLM_PORT": 23000}}, "VLLM_PORT: '23000'"),
     ({"env": {"MASTER_PORT": "29500"}}, "MASTER_PORT"),
     ({"env": {"PROMETHEUS_MULTIPROC_DIR": "/tmp/metrics"}}, "PROMETHEUS_MULTIPROC_DIR"),
@@ -300,6 +305,22 @@ def test_two_members_of_a_host_cannot_have_one_port_of_sglang():
         mode="sglang-nixl", engine={"args": ["--context-length=32768", "--dist-init-addr 127.0.0.1:5757"]}, **ON_ONE
     )
     assert "--dist-init-addr" in only(validated(raw, "h1"), "claimed-twice").message
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--nccl-init-addr 127.0.0.1:5757", "--dist-init-addr=127.0.0.1:5757"),
+        ("--grpc-http-sidecar-port 5757", "--smg-http-sidecar-port=5757"),
+        ("--load-publish-endpoint tcp://*:5757", "--load-publish-endpoint=tcp://*:5757"),
+        ("--decoupled-spec-bind-endpoint ipc:///tmp/bound", "--decoupled-spec-bind-endpoint=ipc:///tmp/bound"),
+    ],
+)
+def test_and_however_it_is_spelled(line, told):
+    raw = spec(mode="sglang-nixl", engine={"args": ["--context-length=32768", line]}, **ON_ONE)
+    assert told in only(validated(raw, "h1"), "claimed-twice").message
+    apart = spec(mode="sglang-nixl", engine={"args": ["--context-length=32768", line]}, **ON_TWO)
+    assert codes(validated(apart, "h1", "h2")) == []
 
 
 @pytest.mark.parametrize(
@@ -385,7 +406,7 @@ def test_a_group_of_the_same_run_has_its_ports():
     assert "other-" in only(its.findings, "claimed-twice").message
 
 
-@pytest.mark.parametrize("value", ["tcp://10.96.0.7:8000", "eight", "70000", ""])
+@pytest.mark.parametrize("value", ["tcp://10.96.0.7:8000", "eight", "70000", "", "²", "9" * 5000])
 def test_a_port_that_is_none(value):
     told = only(validated(spec(engine=engine(env={"VLLM_PORT": value}))), "bad-value")
     assert "engine.env.VLLM_PORT" in told.message
@@ -435,6 +456,62 @@ def test_an_address_of_another_host(name):
     assert fleet(h1={}).plan(right).errors == []
 
 
+MANY = {f"h{number:02}": {} for number in range(1, 13)}
+OF_MANY = {"prefill": {"hosts": "h01:h02", "replicas": 2}, "decode": {"hosts": ":".join([*MANY][2:]), "replicas": 10}}
+SAID_ONCE = [
+    (
+        {"env": {"VLLM_HOST_IP": "172.17.0.16"}},
+        "not-of-host",
+        "h03, h04, h05, h06, h07, h08, h09, h10 and 4 more have no such address; h03 has 10.0.0.3, 10.1.0.3.",
+    ),
+    (
+        {"env": {"GLOO_SOCKET_IFNAME": "bond0"}},
+        "not-of-host",
+        "h10 and 4 more have no interface bond0; h03 has eth1, mgmt0.",
+    ),
+    (
+        {"args": ["--master-port=40050"]},
+        "claimed-twice",
+        "members of h01 their ports; likewise on h02, h03, h04, h05, h06, h07, h08, h09 and 3 more.",
+    ),
+    (
+        {"args": ["--master-port=29500"]},
+        "port-taken",
+        "on h01 it is taken by etcd (pid 4500); likewise on h02, h03, h04, h05, h06, h07, h08, h09 and 3 more.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "code", "says"), SAID_ONCE)
+def test_what_is_wrong_on_many_hosts_is_said_once(written, code, says):
+    made = fleet(**{name: {"used": {29500: "etcd"}} for name in MANY})
+    told = only(made.plan(spec(engine=engine(**written), **OF_MANY)).findings, code)
+    assert says in told.message
+    assert told.host is None
+    assert told.roles == ("decode", "prefill")
+
+
+def test_members_that_meet_on_several_hosts_are_told_once():
+    pairs = {"prefill": {"hosts": "h1:h2", "replicas": 2}, "decode": {"hosts": "h1:h2", "replicas": 2}}
+    raw = spec(engine=engine(args=["--master-port=29500"]), **pairs)
+    told = only(fleet(h1={}, h2={}).plan(raw).findings, "claimed-twice")
+    assert told.message.endswith("demo-prefill-0 and demo-decode-0 are on h1; likewise on h2.")
+
+
+def test_hosts_that_lack_different_devices_are_told_apart():
+    devices = {"h1": {"rdma_devices": ["mlx5_0", "mlx5_8"]}, "h2": {}, "h3": {}}
+    raw = spec(
+        mode="vllm-mooncake",
+        engine=engine(env={"MOONCAKE_DEVICE": "mlx5_8,mlx5_9"}),
+        prefill={"hosts": "h1:h2", "replicas": 2},
+        decode={"hosts": "h3"},
+    )
+    told = [f for f in fleet(**devices).plan(raw).findings.items if f.code == "not-of-host"]
+    assert [f.host for f in told] == [None, "h1"]
+    assert "h3, h2 have no RDMA device mlx5_8 or mlx5_9; h3 has mlx5_0." in told[0].message
+    assert "h1 has no RDMA device mlx5_9; it has mlx5_0, mlx5_8." in told[1].message
+
+
 def test_one_address_for_two_hosts_is_refused_at_once():
     raw = spec(mode="vllm-ascend-mooncake", engine=engine(env={"HCCL_IF_IP": "10.1.0.1"}), **ON_TWO)
     told = only(validated(raw, "h1", "h2", facts={"vendor": "ascend"}), "not-of-host")
@@ -445,7 +522,7 @@ def test_one_address_for_two_hosts_is_refused_at_once():
 def test_one_address_for_two_hosts_that_say_nothing_of_theirs():
     raw = spec(engine=engine(), prefill={"hosts": "h1:h2", "replicas": 2, "env": {"VLLM_HOST_IP": "10.1.0.1"}})
     bare = {"interfaces": []}
-    assert "h1 and h2" in only(fleet(h1=bare, h2=bare).plan(raw).findings, "not-of-host").message
+    assert "members on h1, h2 would" in only(fleet(h1=bare, h2=bare).plan(raw).findings, "not-of-host").message
 
 
 def test_an_address_that_is_every_hosts_own_is_another_matter():

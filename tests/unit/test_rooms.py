@@ -59,7 +59,7 @@ FOLDERS: dict[str, set[str]] = {
     # _probes: what the controller sees of its own machine. _routers: which registries there is an API for.
     "plugin_utils": {"_core", "_engines", "_probes", "_routers"},
     "action": {"_core", "plugin_utils"},
-    "inventory": set(),
+    "inventory": {"_core"},
     "doc_fragments": set(),
     "filter": {"_core"},
 }

@@ -279,4 +279,4 @@ def test_the_tail_of_a_file(tmp_path: Path) -> None:
 
 
 def test_progress_bars_and_colours_are_cleaned() -> None:
-    assert logs.clean("a\r 50%\r100%\n\x1b[31mred\x1b[0m\n\n  \n\x00b") == ["100%", "red", "b"]
+    assert logs.clean("a\r 50%\r100%\n\x1b[31mred\x1b[0m\n\n  \n\x1b[0m\n\x00\x00b") == ["100%", "red", "b"]

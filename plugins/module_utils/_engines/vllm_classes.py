@@ -88,7 +88,12 @@ CLASSES = (
         """,
     ),
     # -- what stands for something of the host --
-    ("port", "grpc-port master-port data-parallel-rpc-port data-parallel-supervisor-port kv-events-config"),
+    (
+        "port",
+        """
+        grpc-port master-port data-parallel-rpc-port data-parallel-supervisor-port kv-events-config kv-transfer-config ec-transfer-config
+        """,
+    ),
     (
         "address",
         "master-addr data-parallel-address tool-server otlp-traces-endpoint kv-events-config ec-transfer-config",

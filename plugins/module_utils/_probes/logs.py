@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 import typing as t
 
 from .._core.base.errors import PdError
@@ -16,8 +15,6 @@ from .._core.watch.symptom import clip
 TAIL_KIB = 256
 # More than a tail holds: a limit where lines are asked for, not bytes.
 TAIL_LINES = 4000
-_ANSI = re.compile(r"\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Tail(t.NamedTuple):
@@ -43,19 +40,15 @@ def tail(path: str, kib: int = TAIL_KIB, start: int = 0) -> Tail:
         return Tail([], 0)
     except OSError as exc:
         raise PdError(f"Reading the log {path}: {exc.strerror}. Run as a user who may read it.") from exc
-    lines = shown(data.decode("utf-8", "replace"))
+    lines = clean(data.decode("utf-8", "replace"))
     # The first line of a cut is half a line.
     return Tail(lines[1:] if begin > start else lines, size)
 
 
 def clean(text: str) -> list[str]:
     """The lines of a log as a person would see them: no colours, of a progress bar only its last state, of an endless line its two ends, no
-    blank lines."""
-    last = (clip(line.rstrip("\r").rpartition("\r")[2]) for line in text.split("\n"))
-    lines = (_CONTROL.sub("", _ANSI.sub("", line)).rstrip() for line in last)
+    blank lines; and nothing in them that a terminal obeys, since what a member writes is in part what its clients sent."""
+    # A file that was cut under its writer begins with a hole, which is read as NULs.
+    ended = (line.replace("\0", "").rstrip("\r") for line in text.split("\n"))
+    lines = (fit(clip(line.rpartition("\r")[2])).rstrip() for line in ended)
     return [line for line in lines if line.strip()]
-
-
-def shown(text: str) -> list[str]:
-    """The same, with nothing in it that a terminal obeys: what a member writes is in part what its clients sent."""
-    return [fit(line) for line in clean(text)]

@@ -226,7 +226,7 @@ class Docker:
             "It can be read if the log driver is json-file, local or journald.",
             member,
         )
-        clean = logs.shown(text.decode("utf-8", "replace"))[-lines:]
+        clean = logs.clean(text.decode("utf-8", "replace"))[-lines:]
         label = _label_of(found) or {}
         values = self._secrets(group, member, label.get("secrets") or (), found)
         clean = masking.masked(clean, values.values())

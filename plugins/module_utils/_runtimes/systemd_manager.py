@@ -70,7 +70,7 @@ class Manager:
         said = self._run([*words, f"SYSLOG_IDENTIFIER={identifier}", f"_UID={os.geteuid()}"], DEADLINE)
         if said.error:
             raise HostError(f"Reading the journal of {identifier}", said.error, "See journalctl --verify.")
-        return logs.shown(said.out[:MOST_BYTES])[::-1]
+        return logs.clean(said.out[:MOST_BYTES])[::-1]
 
     def journal_readable(self) -> bool:
         """Whether this user can read what its services log: root can, and who may read the system's journal, or has one of its own (which

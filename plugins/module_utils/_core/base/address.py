@@ -8,8 +8,15 @@ from __future__ import annotations
 import re
 
 LAST_PORT = 65535
+_PORT = re.compile(r"[0-9]{1,5}")
 # A host is what a resolver may know: an underscore is in no host name by the letter, and in many by use.
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^:\s/\[\]]+)):(\d{1,5})")
+
+
+def port(text: str) -> int | None:
+    """A port as text, 0 (any free one) to 65535; None when it is none."""
+    found = int(text) if _PORT.fullmatch(text) else None
+    return found if found is not None and found <= LAST_PORT else None
 
 
 def split(text: str) -> tuple[str, int] | None:

@@ -13,6 +13,10 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+# How many hosts a sentence names, where there may be hundreds.
+MOST_HOSTS = 8
+
+
 def names(found: t.Iterable[object], most: int = 0) -> str:
     """Names in a row; with `most`, as many as that and how many more there are."""
     every = [str(one) for one in found]
@@ -39,10 +43,11 @@ _VERBS = {
 }
 
 
-def about(found: t.Sequence[str], said: str) -> str:
-    """A sentence about some, given how it goes on about one: about(["h2", "h3"], "was left out") is "h2, h3 were left out"."""
+def about(found: t.Sequence[str], said: str, most: int = 0) -> str:
+    """A sentence about some, given how it goes on about one: about(["h2", "h3"], "was left out") is "h2, h3 were left out". `most` as of
+    `names`."""
     verb = _first(said)
-    return f"{names(found)} {by_number(found, verb, _VERBS.get(verb, verb))}{said[len(verb) :]}"
+    return f"{names(found, most)} {by_number(found, verb, _VERBS.get(verb, verb))}{said[len(verb) :]}"
 
 
 def is_about(name: str, text: str) -> bool:

@@ -11,6 +11,7 @@ import shlex
 import typing as t
 from dataclasses import dataclass, field
 
+from ..base.values import integer
 from .launch import Note, Outcome, Variable
 from .script import statements
 
@@ -245,12 +246,17 @@ def _defaulted(text: str) -> str:
     return re.sub(r"\$\{[A-Za-z_]\w*:?-([^{}]*)\}", r"\1", text).replace("$$", "$")
 
 
+def _is_count(value: t.Any) -> bool:
+    number = integer(value)
+    return number is not None and number >= 0
+
+
 def _reserved(value: t.Any) -> int | None:
     """How many cards a service reserves: by count, or by their ids; those of Kubernetes by `nvidia.com/gpu`."""
     if isinstance(value, t.Mapping):
         for key, one in value.items():
-            if key in ("count", "nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910") and str(one).isdigit():
-                return int(one)
+            if key in ("count", "nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910") and _is_count(one):
+                return integer(one)
             if key == "device_ids" and isinstance(one, list):
                 return len(one)
         value = list(value.values())

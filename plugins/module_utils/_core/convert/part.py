@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ..base.arguments import Arguments, Option, is_flag, normal
 from ..base.shell import instead, is_secret
+from ..base.values import integer
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from .container import gpu_count
@@ -326,8 +327,8 @@ def _read_connector_key(part: Part, key: str, value: t.Any, mode: Mode, line: in
     if key == "kv_load_failure_policy" and value in mode.kv_load_failure_policies:
         part.group[key] = value
         part.note(what, "taken", f"{key}: {value}", line)
-    elif key == "kv_lease_duration" and str(value).isdigit():
-        part.group["kv_lease"] = int(value)
+    elif key == "kv_lease_duration" and (integer(value) or 0) > 0:
+        part.group["kv_lease"] = integer(value)
         part.note(what, "taken", f"kv_lease: {value}", line)
     elif key in _OF_PLAN:
         part.note(what, "recipe", _OF_PLAN[key], line)

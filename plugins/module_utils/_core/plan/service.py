@@ -11,6 +11,7 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.observed import Host
+from ..rules import port_clashes
 from ..runtimes.table import traits_of
 from ..spec.cache_service import ROLE, CacheService
 from ..spec.workload import CACHE
@@ -75,6 +76,9 @@ class Services(Way[CacheService, CacheTemplate]):
                 draft.findings.error("unresolved-placeholder", f"{seat.host}: {exc}", "", [], seat.host)
         fresh = [m for m in found if m.revision == asked.template.revision]
         check_pasted_of(asked.template.role, fresh, f"pd_caches.{asked.name}.args", INSTEAD, draft.findings)
+        others = [m for plan in asked.reality.reserved if plan.group != asked.name for m in plan.members]
+        come = {m.id for m in found} - {m.id for m in keep}
+        port_clashes.check_instances(asked.workload, fresh, come, asked.hosts, others, draft.findings)
         return tuple(sorted(found, key=lambda m: m.index))
 
     def router(self, draft: ServiceDraft) -> RouterStep:

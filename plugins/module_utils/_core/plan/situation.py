@@ -319,7 +319,7 @@ def _unnamed(unreadable: t.Collection[tuple[str, str]], unknown: t.Sequence[Plac
     found = []
     for host, member in sorted(set(unreadable) - told):
         _group, role, index = member.rsplit("-", 2) if member.count("-") > 1 else ("", "", "")
-        number = int(index) if index.isdigit() else 0
+        number = int(index) if index.isdecimal() else 0
         found.append(Place(member, role, number, host, "", None, None, {}, ()))
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ..base import address
 from ..base.arguments import Option, normal, tokens
 from ..base.errors import PdError
 from ..base.finding import Findings
@@ -110,11 +111,8 @@ def check_ports(group: Group, template: GroupTemplate, known: Known, findings: F
         ranges = known.port_ranges(spec)
         for written, derived in role.pasted:
             value, form = (text.partition("=")[2] for text in (written, derived))
-            if (
-                not _OF_PORT.fullmatch(form)
-                or not value.isdigit()
-                or any(low <= int(value) <= high for low, high in ranges)
-            ):
+            port = address.port(value) if _OF_PORT.fullmatch(form) else None
+            if port is None or any(low <= port <= high for low, high in ranges):
                 continue
             told = ", ".join(sorted({f"{low}-{high}" for low, high in ranges}))
             instead = " The router's port is roles.router.port." if role.role == "router" else ""

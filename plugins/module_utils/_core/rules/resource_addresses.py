@@ -9,10 +9,12 @@ from __future__ import annotations
 import ipaddress
 import re
 import typing as t
+from dataclasses import dataclass, field
 
 from ..base import address
 from ..base.arguments import read_json_object
 from ..base.finding import Findings
+from ..base.words import MOST_HOSTS, about, names
 from ..facts.observed import Host
 from ..spec.known import Known
 from ..spec.spec import Group
@@ -24,6 +26,7 @@ _DEVICES = ("interfaces", "interfaces, any", "RDMA", "RDMA, any", "net devices")
 _INSTEAD = (
     "Remove it, if the recipe sets it; else write ${member.address} or ${member.kv_address}, which are each host's own."
 )
+_OF_DEVICES = "Remove it, or write ${member.kv_interface}, ${member.rdma_devices} or ${member.ucx_net_devices}: what each host has."
 _SEP = ","
 # Words by which it finds them itself.
 _ANY = ("", "all", "auto", "auto-discovery")
@@ -61,7 +64,7 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
 
 def _stated(group: Group, template: GroupTemplate, role: str) -> list[Stated]:
     rendered = template.roles[role]
-    found = stated(group.roles[role], rendered.argv, rendered.env)
+    found = stated(group.roles[role], template.arguments(role, rendered.argv), rendered.env)
     use = rendered.cache
     for name, option in use.provider.options.items() if use else ():
         if use and option.devices and use.options.get(name):
@@ -74,50 +77,72 @@ def _stated(group: Group, template: GroupTemplate, role: str) -> list[Stated]:
 
 def check_members(placed: Placed, findings: Findings) -> None:
     """What a member is told and its host has not; addresses that two hosts say are theirs; KV addresses in two networks."""
-    of_role = {role: _stated(placed.group, placed.template, role) for role in placed.engines}
-    hosts: dict[str, list[str]] = {role: [] for role in sorted(of_role)}
-    for member in placed.coming():
-        for name in member.hosts if member.role in hosts else ():
-            if name in placed.hosts and name not in hosts[member.role][-1:]:
-                hosts[member.role].append(name)
-    for role, names in hosts.items():
-        for host in (placed.hosts[name] for name in dict.fromkeys(names)):
-            for one in of_role[role]:
-                if one.kind in _ADDRESSES:
-                    _check_address(one, host, findings)
-                elif one.kind in _DEVICES and one.literal:
-                    _check_device(one, host, findings)
-        _check_one_host_each(of_role[role], set(names), findings)
+    for said in _said(placed):
+        if said.one.kind in _ADDRESSES:
+            _check_address(said, findings)
+        elif said.one.kind in _DEVICES and said.one.literal:
+            _check_device(said, findings)
     _check_shared(placed, findings)
     _check_networks(placed, findings)
 
 
-def _check_address(one: Stated, host: Host, findings: Findings) -> None:
-    its = {a.partition("%")[0] for a in (*host.interface_addresses, host.address, host.kv_address) if a}
-    named = address_in(one)
-    if host.interfaces and named and named not in its:
+@dataclass
+class _Said:
+    """What is written in one place, and the roles and hosts of the members that come with it."""
+
+    one: Stated
+    roles: list[str] = field(default_factory=list)
+    hosts: dict[str, Host] = field(default_factory=dict)
+
+
+def _said(placed: Placed) -> t.Iterable[_Said]:
+    hosts: dict[str, dict[str, Host]] = {role: {} for role in sorted(placed.engines)}
+    for member in placed.coming():
+        if member.role in hosts:
+            hosts[member.role].update((name, placed.hosts[name]) for name in member.hosts if name in placed.hosts)
+    found: dict[tuple[str, str, str], _Said] = {}
+    for role, its in hosts.items():
+        for one in _stated(placed.group, placed.template, role) if its else ():
+            said = found.setdefault((one.place, one.name, one.text), _Said(one))
+            said.roles.append(role)
+            said.hosts.update(its)
+    return found.values()
+
+
+def _check_address(said: _Said, findings: Findings) -> None:
+    named = address_in(said.one)
+    if not named:
+        return
+    its = {name: _addresses(host) for name, host in said.hosts.items()}
+    wrong = {name: its[name] for name, host in said.hosts.items() if host.interfaces and named not in its[name]}
+    _say_lacking(said, wrong, "such address", _INSTEAD, findings)
+    # Where the hosts do not tell which addresses they have.
+    rest = sorted(set(its) - set(wrong))
+    if len(rest) > 1:
         findings.error(
             "not-of-host",
-            f"{told(one)}: {host.name} has no such address; it has {_listed(its)}.",
+            f"{told(said.one)}: members on {names(rest, MOST_HOSTS)} would have it, and one address is one host's alone.",
             _INSTEAD,
-            [one.role],
-            host.name,
+            said.roles,
         )
 
 
-def _check_one_host_each(stated_: t.Iterable[Stated], hosts: set[str], findings: Findings) -> None:
-    """One address of a role's members on several hosts, where the hosts do not tell which addresses they have."""
-    for one in stated_:
-        if one.kind not in _ADDRESSES or not address_in(one):
-            continue
-        wrong = {f.host for f in findings.errors if f.code == "not-of-host" and told(one) in f.message}
-        if len(hosts - wrong) > 1:
-            findings.error(
-                "not-of-host",
-                f"{told(one)}: members on {' and '.join(sorted(hosts))} would have it, and one address is one host's alone.",
-                _INSTEAD,
-                [one.role],
-            )
+def _addresses(host: Host) -> set[str]:
+    return {a.partition("%")[0] for a in (*host.interface_addresses, host.address, host.kv_address) if a}
+
+
+def _say_lacking(said: _Said, hosts: t.Mapping[str, t.Iterable[str]], what: str, hint: str, findings: Findings) -> None:
+    """Hosts without what is written, with what each of them has: one finding, that shows it of the first."""
+    if hosts:
+        first = next(iter(hosts))
+        findings.error(
+            "not-of-host",
+            f"{told(said.one)}: {about(list(hosts), f'has no {what}', MOST_HOSTS)}; {'it' if len(hosts) == 1 else first} has"
+            f" {_listed(hosts[first])}.",
+            hint,
+            said.roles,
+            first if len(hosts) == 1 else None,
+        )
 
 
 def _listed(names: t.Iterable[str]) -> str:
@@ -128,38 +153,39 @@ def _listed(names: t.Iterable[str]) -> str:
 # -- interfaces and RDMA devices ---------------------------------------------------------------------------------------------------------
 
 
-def _check_device(one: Stated, host: Host, findings: Findings) -> None:
-    names = [i.name for i in host.interfaces]
+def _check_device(said: _Said, findings: Findings) -> None:
+    kind = said.one.kind
+    what = "interface" if kind.startswith("interfaces") else "RDMA device" if kind.startswith("RDMA") else "device"
+    # By what is missing: hosts may lack different ones of a list.
+    wrong: dict[tuple[str, ...], dict[str, t.Sequence[str]]] = {}
+    for name, host in said.hosts.items():
+        there = _devices_there(kind, host)
+        missing = None if there is None else _missing(said.one, there)
+        if there is not None and missing:
+            wrong.setdefault(missing, {})[name] = there
+    for missing, hosts in wrong.items():
+        _say_lacking(said, hosts, f"{what} {' or '.join(missing)}", _OF_DEVICES, findings)
+
+
+def _devices_there(kind: str, host: Host) -> t.Sequence[str] | None:
+    """What a host has of a kind; None where nobody has looked."""
+    interfaces = [i.name for i in host.interfaces]
     ports = {p.name.partition(":")[0] for i in host.interfaces for p in i.rdma_ports}
     devices = None if host.rdma_devices is None else sorted({*host.rdma_devices, *ports})
-    if one.kind.startswith("interfaces"):
-        there: t.Sequence[str] | None = names or None
-    elif one.kind == "net devices":
-        there = None if devices is None or not names else [*names, *devices]
-    else:
-        there = devices
-    if there is None:
-        return
+    if kind.startswith("interfaces"):
+        return interfaces or None
+    if kind == "net devices":
+        return None if devices is None or not interfaces else [*interfaces, *devices]
+    return devices
+
+
+def _missing(one: Stated, there: t.Sequence[str]) -> tuple[str, ...]:
+    """The names in a text that are not there, as a person is told them."""
     wanted = _wanted(one)
     some = one.kind.endswith("any") or one.kind == "net devices"
-    missing = (
-        [] if some and any(_is_there(w, there) for w in wanted) else [w for w in wanted if not _is_there(w, there)]
-    )
-    if missing:
-        what = (
-            "interface"
-            if one.kind.startswith("interfaces")
-            else "RDMA device"
-            if one.kind.startswith("RDMA")
-            else "device"
-        )
-        findings.error(
-            "not-of-host",
-            f"{told(one)}: {host.name} has no {what} {' or '.join(w.lstrip('=').rstrip('*') for w in missing)}; it has {_listed(there)}.",
-            "Remove it, or write ${member.kv_interface}, ${member.rdma_devices} or ${member.ucx_net_devices}: what each host has.",
-            [one.role],
-            host.name,
-        )
+    if some and any(_is_there(w, there) for w in wanted):
+        return ()
+    return tuple(w.lstrip("=").rstrip("*") for w in wanted if not _is_there(w, there))
 
 
 def _wanted(one: Stated) -> list[str]:

@@ -37,7 +37,7 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
                     "Remove it.",
                     [role.name],
                 )
-        for one in stated(role, rendered.argv, rendered.env):
+        for one in stated(role, template.arguments(role.name, rendered.argv), rendered.env):
             if not one.kind.startswith(("cards", "first", "card ")) or not one.literal:
                 continue
             if rendered.gpus:
@@ -115,7 +115,8 @@ def check_members(placed: Placed, findings: Findings) -> None:
             host = placed.hosts.get(part.host)
             if host is None:
                 continue
-            found = [one for one in stated(role, part.argv, part.env) if "card" in one.kind]
+            arguments = placed.template.arguments(member.role, part.argv)
+            found = [one for one in stated(role, arguments, part.env) if "card" in one.kind]
             if part.gpus:
                 others = [*_masks(placed, part, host, found), *_devices(part, place_of(role, "devices"))]
                 for text in others:
@@ -133,8 +134,9 @@ def check_members(placed: Placed, findings: Findings) -> None:
 def _says(placed: Placed, role: str) -> bool:
     """Whether a role says anything of cards: most say nothing, and have thousands of members."""
     template = placed.template.roles[role]
+    arguments = placed.template.arguments(role, template.argv)
     return bool(template.devices) or any(
-        "card" in one.kind for one in stated(placed.group.roles[role], template.argv, template.env)
+        "card" in one.kind for one in stated(placed.group.roles[role], arguments, template.env)
     )
 
 

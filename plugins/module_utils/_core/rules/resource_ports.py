@@ -10,17 +10,16 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base import address
+from ..base.arguments import Arguments
 from ..base.finding import Findings
-from ..facts.observed import Host
 from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
 from ..spec.known import Known
 from ..spec.spec import Group, Role
 from ..template import kv_compose
 from ..template.template import GroupTemplate
-from ..work.member import Member
 from .pairing_side import children_of, connector_child
-from .stands_for import CONNECTOR_PORTS, Placed, Stated, stated, told
+from .stands_for import CONNECTOR_PORTS, Stated, stated, told
 
 # Where vLLM and SGLang publish KV events when the configuration names no endpoint.
 EVENTS = "tcp://*:5557"
@@ -52,16 +51,18 @@ class Claim:
 # -- reading ---------------------------------------------------------------------------------------------------------------------------
 
 
-def claims_of(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str], ranks: int) -> t.Iterator[Claim]:
+def claims_of(role: Role, arguments: Arguments, env: t.Mapping[str, str], ranks: int) -> t.Iterator[Claim]:
     """What a member with this command line and environment takes, as far as it is written as a number. `ranks` are its data-parallel
     ones: each publishes its events on a port of its own."""
-    for one in stated(role, argv, env):
-        if one.kind == "port" and one.literal and one.text.isdigit():
-            yield from _ports(one, int(one.text))
+    for one in stated(role, arguments, env):
+        if one.kind == "port" and one.literal:
+            yield from _ports(one, address.port(one.text) or 0)
         elif one.kind == "HOST:PORT" and address.split(one.text):
             yield from _ports(one, (address.split(one.text) or ("", 0))[1])
         elif one.kind == "folder" and one.literal and one.text.startswith("/"):
             yield Claim(one, path=one.text.rstrip("/"), folder=True)
+        elif one.kind in ("endpoint", "endpoints, ranks"):
+            yield from _bound(one, one.text, _TCP, 1 if one.kind == "endpoint" else ranks)
         elif one.kind == "endpoints":
             yield from _endpoints(one, ranks)
         elif one.kind == "connector":
@@ -80,18 +81,21 @@ def _endpoints(one: Stated, ranks: int) -> t.Iterator[Claim]:
     if config.get("publisher", "zmq" if on else None) != "zmq":
         return
     for key, pattern, default in (("endpoint", _BOUND, EVENTS), ("replay_endpoint", _TCP, "")):
-        endpoint = str(config.get(key, default) or "")
-        match = pattern.fullmatch(endpoint)
-        if match:
-            yield from _ports(one, int(match[1]), ranks)
-        elif endpoint.startswith("ipc://") and "${" not in endpoint:
-            yield Claim(one, path=endpoint)
+        yield from _bound(one, str(config.get(key, default) or ""), pattern, ranks)
+
+
+def _bound(one: Stated, endpoint: str, pattern: re.Pattern[str], count: int) -> t.Iterator[Claim]:
+    match = pattern.fullmatch(endpoint)
+    if match:
+        yield from _ports(one, int(match[1]), count)
+    elif endpoint.startswith("ipc://") and "${" not in endpoint:
+        yield Claim(one, path=endpoint)
 
 
 def _of_connector(one: Stated) -> t.Iterator[Claim]:
     whole = kv_compose.read_with_placeholders(one.text) or {}
     for connector in (whole, *children_of(whole)):
-        for key in CONNECTOR_PORTS.get(str(connector.get("kv_connector")), ()):
+        for key in CONNECTOR_PORTS.get(str(connector.get("kv_connector") or connector.get("ec_connector")), ()):
             port = _key(connector, key)
             if isinstance(port, int) and not isinstance(port, bool) and 0 < port <= address.LAST_PORT:
                 yield Claim(one, port)
@@ -110,20 +114,21 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
     claims: dict[tuple[str, str], list[Claim]] = {}
     for role in group.engine_roles:
         rendered = template.roles[role.name]
-        for one in stated(role, rendered.argv, rendered.env):
+        arguments = template.arguments(role.name, rendered.argv)
+        for one in stated(role, arguments, rendered.env):
             _check_number(one, findings)
             _check_band(template.mode, one, findings)
-        for claim in claims_of(role, rendered.argv, rendered.env, rendered.sizes.data):
+        for claim in claims_of(role, arguments, rendered.env, rendered.sizes.data):
             claims.setdefault((claim.of.name, claim.what), []).append(claim)
     for same in claims.values():
         roles = list(dict.fromkeys(claim.of.role for claim in same))
         members = sum(group.roles[role].replicas for role in roles)
         found = [known.hosts_of(group.roles[role]) for role in roles]
         hosts = {name for names in found for name in names or ()}
-        if None in found or members <= len(hosts) or not _shared(group, same[0]):
+        if None in found or members <= len(hosts) or not shared(group.runtime, same[0]):
             continue
         where = f"the one host {next(iter(hosts))}" if len(hosts) == 1 else f"{len(hosts)} hosts"
-        _say_twice(
+        say_twice(
             same[0],
             f"{members} members ({' and '.join(roles)}) would take it, and have {where} to be on",
             roles,
@@ -131,12 +136,12 @@ def check(group: Group, template: GroupTemplate, known: Known, findings: Finding
         )
 
 
-def _shared(group: Group, claim: Claim) -> bool:
+def shared(runtime: str, claim: Claim) -> bool:
     """Whether two members of a host meet there: what is in a container's file system, no other one sees."""
-    return bool(claim.port) or not traits_of(group.runtime).containers
+    return bool(claim.port) or not traits_of(runtime).containers
 
 
-def _say_twice(claim: Claim, why: str, roles: t.Sequence[str], findings: Findings, host: str | None = None) -> None:
+def say_twice(claim: Claim, why: str, roles: t.Sequence[str], findings: Findings, host: str | None = None) -> None:
     findings.error(
         "claimed-twice",
         f"{claim.told}: {why}.",
@@ -149,7 +154,7 @@ def _say_twice(claim: Claim, why: str, roles: t.Sequence[str], findings: Finding
 
 def _check_number(one: Stated, findings: Findings) -> None:
     """A port that is none: where Kubernetes or Docker links made the variable, it is a URI, and the engine ends with it."""
-    if one.kind == "port" and one.literal and not (one.text.isdigit() and int(one.text) <= address.LAST_PORT):
+    if one.kind == "port" and one.literal and address.port(one.text) is None:
         findings.error(
             "bad-value",
             f"{told(one)}: this is no port"
@@ -185,79 +190,3 @@ def _check_band(mode: Mode, one: Stated, findings: Findings) -> None:
 def _same(value: str, wanted: str) -> bool:
     bare = kv_compose.bare_name(value)
     return (f"${{{bare}}}" if bare else value) == wanted
-
-
-# -- as placed -------------------------------------------------------------------------------------------------------------------------
-
-
-def check_members(placed: Placed, findings: Findings) -> None:
-    """Who would take what another has on its host, or what the plan gives there."""
-    claims = {role: list(_claims(placed, role)) for role in placed.template.roles}
-    here: dict[str, list[Member]] = {}
-    for member in placed.members if any(claims.values()) else ():
-        for name in member.hosts if member.revision == placed.template.revision else ():
-            here.setdefault(name, []).append(member)
-    for name, members in here.items():
-        host = placed.hosts.get(name)
-        if host and any(m.id in placed.come and claims[m.role] for m in members):
-            _check_host(placed, host, [(m, claim) for m in members for claim in claims[m.role]], findings)
-
-
-def _claims(placed: Placed, role: str) -> t.Iterator[Claim]:
-    """What every member of a role takes, as it is written. A router inherits the engines' variables, and reads none of them."""
-    template = placed.template.roles[role]
-    env = template.env if role in placed.engines else {}
-    return claims_of(placed.group.roles[role], template.argv, env, template.sizes.data)
-
-
-def _check_host(placed: Placed, host: Host, claims: t.Iterable[tuple[Member, Claim]], findings: Findings) -> None:
-    literal: dict[str, list[tuple[Member, Claim]]] = {}
-    for member, claim in claims:
-        part = member.at(host.name)
-        # A port that it is told to serve at, and that the plan gave it.
-        if part is None or claim.of.name != "--port" or claim.port != part.port:
-            literal.setdefault(claim.what, []).append((member, claim))
-    theirs = _theirs(placed, host)
-    for what, holders in literal.items():
-        coming = [(m, c) for m, c in holders if m.id in placed.come]
-        if not coming:
-            continue
-        member, claim = coming[0]
-        names = list(dict.fromkeys(m.id for m, _claim in holders))
-        roles = sorted({m.role for m, _claim in holders})
-        if len(names) > 1 and _shared(placed.group, claim):
-            why = f"{', '.join(names[:-1])} and {names[-1]} are on {host.name}"
-            _say_twice(claim, why, roles, findings, host.name)
-        elif what in theirs:
-            _say_twice(claim, f"{theirs[what]} has it on {host.name}", roles, findings, host.name)
-        elif host.port_low <= claim.port <= host.port_high:
-            why = f"it lies in {host.port_low}-{host.port_high}, from which the plan gives members of {host.name} their ports"
-            _say_twice(claim, why, roles, findings, host.name)
-        else:
-            _check_listener(placed, claim, member, host, findings)
-
-
-def _theirs(placed: Placed, host: Host) -> dict[str, str]:
-    """Who has which port on a host by a plan: of this group, of others that run, and of those that this run has planned."""
-    found = {f"port {port}": m.id for m in host.members if m.group != placed.group.name for port in m.ports}
-    for member in (*placed.others, *placed.members):
-        part = member.at(host.name)
-        found.update((f"port {port}", member.id) for port in (part.held_ports if part else ()))
-    return found
-
-
-def _check_listener(placed: Placed, claim: Claim, member: Member, host: Host, findings: Findings) -> None:
-    """What listens there and is not of the group: its own members are who it is, or are stopped before."""
-    use = host.used.get(claim.port)
-    group = [m.id for m in host.members if m.group == placed.group.name]
-    if use is None or use.member in group or (use.member is None and group):
-        return
-    pid = f" (pid {use.pid})" if use.pid else ""
-    who = f"member {use.member}" if use.member else f"{use.command or 'an unknown process'}{pid}"
-    findings.error(
-        "port-taken",
-        f"{claim.told}: on {host.name} it is taken by {who}.",
-        "Choose another port, or end what holds it.",
-        [member.role],
-        host.name,
-    )

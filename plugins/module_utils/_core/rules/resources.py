@@ -12,7 +12,7 @@ from ..runtimes.table import traits_of
 from ..spec.known import Known
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
-from . import resource_addresses, resource_cards, resource_ports
+from . import port_clashes, resource_addresses, resource_cards, resource_ports
 from .stands_for import Placed, place_of
 
 
@@ -54,5 +54,5 @@ def _check_mounts(group: Group, template: GroupTemplate, findings: Findings) -> 
 
 def check_members(placed: Placed, findings: Findings) -> None:
     resource_cards.check_members(placed, findings)
-    resource_ports.check_members(placed, findings)
+    port_clashes.check_members(placed, findings)
     resource_addresses.check_members(placed, findings)

@@ -5,14 +5,15 @@
 members, or that belongs to one host. What is in no row is free.
 
 Read in vllm 0.32 (engine/arg_utils.py, envs.py, distributed/kv_events.py) and sglang 0.5.23 (srt/arg_groups/fields, srt/environ.py); the
-variables of NCCL, Gloo, HCCL, UCX and Mooncake by their documentation."""
+variables of NCCL, Gloo, HCCL, UCX and Mooncake by their documentation. Flags of routers and cache servers are those of their recipes."""
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.arguments import Arguments, normal
+from ..base.arguments import Arguments
 from ..facts.observed import Host
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -26,8 +27,9 @@ from ..work.member import Member
 # first card, card step   how an engine counts its way through the cards that it sees
 # port             a TCP port that the process listens on
 # HOST:PORT        the same, behind an address of its own host
+# endpoint         a ZeroMQ endpoint that it binds; endpoints, ranks: the first of as many as it has data-parallel ranks
 # endpoints        JSON with ZeroMQ endpoints that it binds
-# connector        JSON of a KV connector, some keys of which are ports
+# connector        JSON of a connector, some keys of which are ports
 # address          an address of its own host
 # interfaces       network interfaces, all of which must be there
 # interfaces, any  the same as prefixes with = and ^, one of which must be there
@@ -35,8 +37,8 @@ from ..work.member import Member
 # net devices      RDMA devices and interfaces, one of which must be there (UCX)
 # folder           a folder of the host that is one process's own
 Kind = t.Literal[
-    "cards", "cards within", "cards granted", "first card", "card step", "port", "HOST:PORT", "endpoints", "connector", "address",
-    "interfaces", "interfaces, any", "RDMA", "RDMA, any", "net devices", "folder",
+    "cards", "cards within", "cards granted", "first card", "card step", "port", "HOST:PORT", "endpoint", "endpoints, ranks", "endpoints",
+    "connector", "address", "interfaces", "interfaces, any", "RDMA", "RDMA, any", "net devices", "folder",
 ]  # fmt: skip
 
 VARIABLES: t.Mapping[str, Kind] = {
@@ -86,10 +88,13 @@ FLAGS: t.Mapping[str, Kind] = {
     "gpu-id-step": "card step",
     "port": "port",
     "grpc-port": "port",
+    "http-port": "port",
+    "http-metadata-server-port": "port",
+    "metrics-port": "port",
     "prometheus-port": "port",
+    "rpc-port": "port",
     "master-port": "port",
     "data-parallel-rpc-port": "port",
-    "dpp": "port",
     "data-parallel-supervisor-port": "port",
     "nccl-port": "port",
     "gated-launch-port": "port",
@@ -97,13 +102,31 @@ FLAGS: t.Mapping[str, Kind] = {
     "engine-info-bootstrap-port": "port",
     "encoder-bootstrap-port": "port",
     "dist-init-addr": "HOST:PORT",
+    "decoupled-spec-bind-endpoint": "endpoint",
+    "load-publish-endpoint": "endpoints, ranks",
     "kv-events-config": "endpoints",
     "kv-transfer-config": "connector",
+    "ec-transfer-config": "connector",
     "master-addr": "address",
     "data-parallel-address": "address",
-    "dpa": "address",
     "disaggregation-ib-device": "RDMA",
     "mooncake-ib-device": "RDMA",
+}
+# Flags of a port, an address or a device that two members of a host may say alike, and that a host need not have; with the reason.
+HARMLESS: t.Mapping[str, str] = {
+    "decoupled-spec-connect-endpoints": "it connects to them",
+    "encoder-register-urls": "it connects to them",
+    "encoder-urls": "it connects to them",
+    "otlp-traces-endpoint": "it connects to it",
+    "remote-instance-weight-loader-seed-instance-ip": "the instance that it loads weights from, where that is",
+    "remote-instance-weight-loader-seed-instance-service-port": "the same instance's",
+    "remote-instance-weight-loader-send-weights-group-ports": "the same instance listens there",
+    "tool-server": "it connects to it",
+    "device": "a kind of card, as cuda",
+    "numa-bind": "a switch",
+    "numa-bind-cpus": "CPUs may be shared",
+    "numa-bind-nodes": "NUMA nodes may be shared",
+    "numa-node": "NUMA nodes may be shared",
 }
 # Keys of a connector, by its name, that are ports which the member listens on. Others have the key and listen elsewhere (NIXL's kv_port).
 CONNECTOR_PORTS: t.Mapping[str, tuple[str, ...]] = {
@@ -112,6 +135,7 @@ CONNECTOR_PORTS: t.Mapping[str, tuple[str, ...]] = {
     "MooncakeHybridConnector": ("kv_port",),
     "MooncakeLayerwiseConnector": ("kv_port",),
     "MoRIIOConnector": ("handshake_port", "notify_port"),
+    "ECMooncakeConnector": ("ec_port",),
 }
 
 
@@ -158,20 +182,29 @@ class Placed:
         return [m for m in self.members if m.id in self.come and m.revision == self.template.revision]
 
 
-def stated(role: Role, argv: t.Sequence[str], env: t.Mapping[str, str]) -> list[Stated]:
-    """What of a role's command line, and of the variables that its user writes, stands for something, as a template has it or a member."""
+def stated(role: Role, arguments: Arguments, env: t.Mapping[str, str]) -> list[Stated]:
+    """What of a role's command line in its engine's reading, and of the variables that its user writes, stands for something, as a template
+    has it or a member."""
     found = [
         Stated(name, VARIABLES[name], str(env[name]).strip(), f"{place_of(role, 'env', 'extra_env')}.{name}", role.name)
         for name in role.env
         if name in VARIABLES and name in env
     ]
-    last = {option.name: option for option in Arguments(argv).options if option.value is not None}
-    for name, option in last.items():
+    said = {option.name.partition(".")[0]: option.value for option in arguments.options if option.value is not None}
+    for name, text in said.items():
         if name in FLAGS:
-            text = str(option.value).strip()
-            dashes = "--" if option.flag.startswith("--") else "-"
-            found.append(Stated(dashes + normal(option.flag), FLAGS[name], text, role.args_place, role.name))
+            whole = text if FLAGS[name] not in _OBJECTS else _object(arguments, name)
+            found.append(Stated(f"--{name}", FLAGS[name], (whole or text).strip(), role.args_place, role.name))
     return found
+
+
+_OBJECTS = ("endpoints", "connector")
+
+
+def _object(arguments: Arguments, name: str) -> str:
+    """An object whose keys are written singly (`--name.key=value`) as its text; empty for one that is written whole."""
+    singly = any(option.name.startswith(f"{name}.") for option in arguments.options)
+    return json.dumps(arguments.object(name)) if singly else ""
 
 
 def place_of(role: Role, *keys: str) -> str:

@@ -44,6 +44,11 @@ class GroupTemplate:
     # What was chosen for all members and stays with the group: kept in its record (connector variant).
     choices: t.Mapping[str, t.Any] = field(default_factory=dict)
 
+    def arguments(self, role: str, argv: t.Sequence[str]) -> Arguments:
+        """A command line of a role in its engine's reading."""
+        engine = self.engines.get(role)
+        return engine.arguments(argv) if engine else Arguments(argv)
+
     @property
     def uses(self) -> dict[str, Use]:
         """The cache of each role that has one."""
