@@ -49,7 +49,7 @@ class ActionModule(PdAction):
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
-        "waited": {"type": "str"},
+        "waited": {"type": "list", "elements": "str", "default": []},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -195,12 +195,10 @@ class ActionModule(PdAction):
     def _starts(self) -> dict[str, Start]:
         """What the wait saw of each member's start."""
         found: dict[str, Start] = {}
-        waited = (
-            self.results_of(self.args["waited"], self.args["plan"]["group"], self._hosts) if self.args["waited"] else {}
-        )
-        for result in waited.values():
-            for name, seen in (result.get("members") or {}).items():
-                found[name] = Start.seen(seen)
+        group = self.args["plan"]["group"]
+        for register in self.args["waited"]:
+            for result in self.results_of(register, group, self._hosts).values():
+                found |= {name: Start.seen(seen) for name, seen in (result.get("members") or {}).items()}
         return found
 
     def _service(self, plan: Plan, part: Share, raw: Plain) -> dict[str, t.Any]:
