@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.arguments import Option, options
+from ..base.errors import PdError
 from ..base.shell import is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
@@ -47,7 +48,8 @@ def convert(
     """The spec of a group that does what the launches of `roles` do. `modes` are all that there are, `wanted` the one to take."""
     mode = mode_of(roles, modes, wanted)
     its = engine(mode.backend or roles.launch["prefill"].program)
-    assert its is not None
+    if its is None:
+        raise PdError(f"mode {mode.name}: no engine is known by the name {mode.backend!r}.")
     made = {role: parts.read(role, roles.launch[role], mode, modes.values(), its) for role in ROLES[:2]}
     notes = [*roles.notes]
     spec: Spec = {"mode": mode.name, **_of_group(made, notes)}
