@@ -318,10 +318,10 @@ def share_of(plan: Plan, host: str, undo: t.Collection[str] | None = None) -> Sh
 
 
 def _undone(share: Share, place: str, undo: t.Collection[str], router: bool) -> Slice:
-    """A slice that takes back what a run has created. Its ports are held where there is a `router`: one that the run has not touched may
-    name them, from before they were taken."""
+    """A slice that takes back what a run has created, in a round of renewal or before. Its ports are held where there is a `router`: one
+    that the run has not touched may name them, from before they were taken."""
     here = share.hosts[place]
-    going = tuple(name for name in here.create if name in undo)
+    going = tuple(m.id for m in share.members if m.id in undo and m.at(place) is not None)
     gone = [(m, part) for m in share.members for part in m.parts if router and m.id in going and part.host == place]
     vacated = tuple(Vacated(m.id, share.formation, m.url, tuple(sorted(part.held_ports))) for m, part in gone)
     present = tuple(name for name in here.present if name not in undo)

@@ -223,3 +223,24 @@ def test_a_round_that_is_left_out_leaves_the_others_their_turn() -> None:
     assert group.carry_out(made, never_ready={"demo-prefill-1"}), group.said
     assert group.live("demo-prefill-1")["label"]["url"] not in reached(group)
     assert group.live("demo-prefill-0")["label"]["url"] in reached(group)
+
+
+def test_a_run_that_takes_back_what_it_made_leaves_members_whose_round_went_well() -> None:
+    """pd_on_failure: stop, in the second round."""
+    raw = sglang(readiness="all")
+    group = deployed(raw)
+    group.kill("demo-prefill-0")
+    made = group.plan(raw)
+    waits, late = [], []
+
+    def before_phase(phase: str) -> None:
+        waits.extend([phase] if phase == "wait" else [])
+        late.extend(["demo-decode-1"] if len(waits) == 3 else [])
+
+    assert not group.carry_out(made, never_ready=late, undo=True, before_phase=before_phase)
+    running = {m["label"]["member"] for facts in group.facts.values() for m in facts["members"]}
+    assert running == {"demo-prefill-1", "demo-decode-0", "demo-router-0"}
+    assert reached(group) == {group.live(name)["label"]["url"] for name in ("demo-prefill-1", "demo-decode-0")}
+    assert all(not facts["locks"] for facts in group.facts.values())
+    again(group, raw)
+    assert again(group, raw).steps() == []
