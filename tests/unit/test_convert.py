@@ -97,15 +97,15 @@ def test_every_flag_and_variable_of_a_line_has_a_note():
 @pytest.mark.parametrize(
     ("args", "entries"),
     [
-        ("--a", ["--a"]),
-        ("--a b", ["--a=b"]),
-        ("--a 'b c'", ["--a='b c'"]),
-        ("--a b c", ["--a b c"]),
+        ("--enforce-eager", ["--enforce-eager"]),
+        ("--seed 1", ["--seed=1"]),
+        ("--chat-template 'b c'", ["--chat-template='b c'"]),
+        ("--cudagraph-capture-sizes 1 2", ["--cudagraph-capture-sizes 1 2"]),
         ("-tp 4", ["-tp 4"]),
-        ("--a ''", ["--a=''"]),
-        ("""--a '{"b": "c d"}'""", ['--a={"b": "c d"}']),
-        ('--a "it\'s"', ["""--a='it'"'"'s'"""]),
-        ("--a -1", ["--a=-1"]),
+        ("--chat-template ''", ["--chat-template=''"]),
+        ("""--additional-config '{"b": "c d"}'""", ['--additional-config={"b": "c d"}']),
+        ('--chat-template "it\'s"', ["""--chat-template='it'"'"'s'"""]),
+        ("--seed -1", ["--seed=-1"]),
     ],
 )
 def test_an_entry_reads_back_as_what_was_written(args, entries):
@@ -136,20 +136,30 @@ def test_the_model_is_found_wherever_it_stands(line):
 
 def test_variables_of_a_container_are_filled_in():
     text = """
-a: {name: prefill, image: i, command: [vllm, serve], args: [$(MODEL), --seed, "$SEED", --x=$other],
+a: {name: prefill, image: i, command: [vllm, serve], args: [$(MODEL), --seed, "$SEED", --block-size=$other],
     env: [{name: MODEL, value: /models/x}, {name: SEED, value: "7"}]}
 """
     made = convert(prefill=text, decode=DECODE.replace("/models/m", "/models/x"))
     assert made.spec["model"] == "/models/x"
     assert made.spec["roles"]["prefill"]["extra_args"] == ["--seed=7"]
-    assert "prefill 2: --x" in noted(made, "decide")
+    assert "prefill 2: --block-size" in noted(made, "decide")
 
 
 def test_what_both_have_stands_under_engine_and_the_rest_at_the_roles():
-    made = convert(prefill=f"A=1 B=1 {PREFILL} --a=1 --b=1", decode=f"A=1 B=2 {DECODE} --a=1 --b=2")
-    assert made.spec["engine"] == {"args": ["--a=1"], "env": {"A": "1"}}
-    assert made.spec["roles"]["prefill"] == {"hosts": "prefill_nodes", "extra_args": ["--b=1"], "extra_env": {"B": "1"}}
-    assert made.spec["roles"]["decode"] == {"hosts": "decode_nodes", "extra_args": ["--b=2"], "extra_env": {"B": "2"}}
+    made = convert(
+        prefill=f"A=1 B=1 {PREFILL} --seed=1 --max-num-seqs=1", decode=f"A=1 B=2 {DECODE} --seed=1 --max-num-seqs=2"
+    )
+    assert made.spec["engine"] == {"args": ["--seed=1"], "env": {"A": "1"}}
+    assert made.spec["roles"]["prefill"] == {
+        "hosts": "prefill_nodes",
+        "extra_args": ["--max-num-seqs=1"],
+        "extra_env": {"B": "1"},
+    }
+    assert made.spec["roles"]["decode"] == {
+        "hosts": "decode_nodes",
+        "extra_args": ["--max-num-seqs=2"],
+        "extra_env": {"B": "2"},
+    }
 
 
 def test_a_router_says_how_many_there_are():
@@ -195,6 +205,93 @@ def test_a_mode_that_is_asked_for_is_taken():
 def test_a_text_of_the_other_role_is_told():
     with pytest.raises(PdError, match="There is no command of prefill"):
         convert(prefill=DECODE, decode=DECODE)
+
+
+@pytest.mark.parametrize(
+    ("flag", "outcome", "entries", "says"),
+    [
+        ("--disable-log-requests", "dropped", [], "is no flag of vLLM 0.32.0; --no-enable-log-requests is nearest"),
+        ("--max-num-partial-prefills 2", "dropped", [], "is a flag of older versions: vLLM 0.32.0 does not have it"),
+        ("--mem-fraction-static 0.8", "dropped", [], "--gpu-memory-utilization is nearest"),
+        ("--zzz 1", "dropped", [], "it is no flag of vLLM 0.32.0"),
+        ("--enable-log-outputs $X", "decide", ["--enable-log-outputs"], "$X behind it"),
+        ("--enable-log", "decide", [], "may be any of --enable-log-deltas"),
+        ("--trust-remote 1", "decide", ["--trust-remote"], "takes no value"),
+        ("-dp 2", "taken", ["-dp 2"], "args: -dp 2"),
+        ("--log-config-file /etc/log.json", "taken", ["--log-config-file=/etc/log.json"], "args"),
+    ],
+)
+def test_a_flag_is_what_the_engines_table_says(flag, outcome, entries, says):
+    made = convert(prefill=f"{PREFILL} {flag}", decode=f"{DECODE} {flag}")
+    assert made.spec.get("engine", {}).get("args", []) == entries
+    assert [n.outcome for n in made.notes if n.role == "prefill" and says in n.why] == [outcome]
+    assert "unknown-flag" not in codes(judge(action._probe(made.spec)).findings)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------------------------
+
+BOTH = {"VLLM_API_KEY": "{{ vault_vllm_api_key }}"}
+SHOWN = {"OPENAI_API_KEY": "{{ vault_vllm_api_key }}"}
+SGLANG = "python -m sglang.launch_server --model-path /models/m --disaggregation-mode %s"
+SGLANG_ROUTER = "python -m sglang_router.launch_router --pd-disaggregation"
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "router", "told"),
+    [
+        ("--api-key K", "--api-key=K", None, ["router: endpoint"]),
+        ("--api-key K", "--api_key K", "vllm-router --api-key K", ["router: endpoint"]),
+        ("--api-key K", "--api-key K", "OPENAI_API_KEY=K vllm-router", ["router: endpoint"]),
+        ("--api-key $KEY", "--api-key $KEY", "vllm-router", ["router: endpoint"]),
+        ("--api-key K", "--api-key L", None, ["group: key", "router: endpoint"]),
+        ("--api-key K", "--api-key K", "vllm-router --api-key L", ["router: endpoint", "router: --api-key"]),
+    ],
+)
+def test_a_key_stands_at_both_ends_out_of_one_variable(prefill, decode, router, told):
+    made = convert(prefill=f"{PREFILL} {prefill}", decode=f"{DECODE} {decode}", router=router or "")
+    assert made.spec["engine"]["secrets"] == BOTH
+    assert made.spec["roles"]["router"]["secrets"] == SHOWN
+    decide = [f"{n.role or 'group'}: {n.what}" for n in made.notes if n.outcome == "decide"]
+    assert [one for one in decide if "key" in one or "endpoint" in one] == told
+    assert codes(judge(action._probe(made.spec)).findings) == ["endpoint-open"]
+
+
+def test_a_variable_is_a_key_as_well_and_one_side_alone_is_told():
+    made = convert(prefill=f"VLLM_API_KEY=K {PREFILL}", decode=f"{DECODE} --api-key K")
+    assert made.spec["engine"]["secrets"] == BOTH
+    assert "group 0: key" not in noted(made, "decide")
+    made = convert(prefill=f"VLLM_API_KEY=K {PREFILL}", decode=DECODE)
+    assert made.spec["roles"]["prefill"]["secrets"] == BOTH
+    assert "group 0: key" in noted(made, "decide")
+    assert made.spec["roles"]["router"]["secrets"] == SHOWN
+
+
+@pytest.mark.parametrize(("router", "outcome"), [("", "recipe"), ("--api-key K", "recipe"), ("--api-key L", "decide")])
+def test_an_engine_without_a_variable_has_its_key_in_a_file(router, outcome):
+    lines = {role: f"{SGLANG % role} --api-key K" for role in ("prefill", "decode")}
+    made = convert(**lines, router=f"{SGLANG_ROUTER} {router}")
+    assert made.spec["engine"]["args"] == ["--config=/etc/inferops-pd/engine.yml"]
+    assert made.spec["engine"]["secrets"] == {"SGLANG_API_KEY": "{{ vault_sglang_api_key }}"}
+    assert not {"args", "secrets"} & set(made.spec["roles"]["router"])
+    assert "prefill 1: --api-key" in noted(made, "decide")
+    assert [n.outcome for n in made.notes if n.role == "router" and n.what in ("key", "--api-key")] == [outcome]
+    assert codes(judge(action._probe(made.spec)).findings) == ["pairing-unverified"]
+
+
+def test_the_file_of_the_text_is_kept_and_one_of_a_container_is_mounted():
+    lines = {role: f"{SGLANG % role} --api-key {SECRET} --config /etc/x.yml" for role in ("prefill", "decode")}
+    made = convert(**lines, router=f"{SGLANG_ROUTER} --api-key {SECRET}x")
+    assert made.spec["engine"]["args"] == ["--config=/etc/x.yml"]
+    assert SECRET not in whole(made)
+    lines = {role: f"docker run lmsysorg/sglang:v1 {SGLANG % role} --api-key K" for role in ("prefill", "decode")}
+    assert convert(**lines).spec["engine"]["mounts"] == ["/etc/inferops-pd/engine.yml:/etc/inferops-pd/engine.yml:ro"]
+
+
+def test_a_key_of_the_router_alone():
+    lines = {role: SGLANG % role for role in ("prefill", "decode")}
+    made = convert(**lines, router=f"{SGLANG_ROUTER} --api-key K")
+    assert "router 1: --api-key" in noted(made, "decide")
+    assert not {"args", "secrets"} & set(made.spec["roles"]["router"])
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------------------------
@@ -368,8 +465,10 @@ def test_a_prompt_in_front_of_a_line_is_none_of_it():
 
 
 def test_flags_that_a_comment_cuts_off_are_told():
-    made = convert(prefill=f"{PREFILL} \\\n  --a 1 \\\n  # --b 2 \\\n  --max-num-seqs 3", decode=f"{DECODE} --a 1")
-    assert made.spec["engine"]["args"] == ["--a=1"]
+    made = convert(
+        prefill=f"{PREFILL} \\\n  --seed 1 \\\n  # --block-size 2 \\\n  --max-num-seqs 3", decode=f"{DECODE} --seed 1"
+    )
+    assert made.spec["engine"]["args"] == ["--seed=1"]
     assert "group 4: --max-num-seqs" in noted(made, "decide")
 
 

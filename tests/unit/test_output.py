@@ -152,8 +152,10 @@ def test_a_version_is_found_among_what_a_login_shell_says() -> None:
 @pytest.mark.parametrize(
     ("started", "at", "since"),
     [
+        # A clock that was set since makes no boot, nor does a unit that sees the boot of the machine below its container.
         (100.0, "now", False),
-        (2000.0, "earlier", True),
+        (2000.0, "of the machine below", False),
+        (100.0, "earlier", True),
         (100.0, None, True),
         (2000.0, None, False),
         (None, None, False),

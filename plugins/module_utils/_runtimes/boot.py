@@ -15,10 +15,11 @@ REFUSED = "the host was booted since this member was created"
 
 
 def since(started: float | None, boot: str | None = None) -> bool:
-    """Whether the host has booted since a start, by the boot that it was in, else by its time."""
+    """Whether the host has booted since a start: by its time, unless it was in this very boot, whatever a clock that was set says. Another
+    boot alone says nothing: in a container that has systemd, a unit may see the boot of the machine below."""
     now = processes.boot_id()
-    if boot and now:
-        return boot != now
+    if boot and boot == now:
+        return False
     return bool(started and started < processes.boot_time())
 
 

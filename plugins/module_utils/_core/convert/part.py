@@ -12,17 +12,17 @@ import shlex
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.arguments import Arguments, Option, is_flag, is_switch, normal, options
+from ..base.arguments import Arguments, Option, is_flag, normal
 from ..base.shell import instead, is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from .container import gpu_count
-from .found import SGLANG, VLLM
+from .found import VLLM
 from .launch import Launch, Note, Outcome, secret_name, secret_value, unknown
 from .roles import connector_of
 
-# Secrets that are flags, and the variable that the engine or a library reads in their place.
-_SECRET_FLAGS = {VLLM: {"api-key": "VLLM_API_KEY", "hf-token": "HF_TOKEN"}, SGLANG: {"hf-token": "HF_TOKEN"}}
+# Secrets that are flags, beside the engine's key, and the variable that a library reads in their place.
+_SECRET_FLAGS = {"hf-token": "HF_TOKEN"}
 # A member whose parts are on several hosts.
 _SEVERAL_HOSTS = re.compile(
     r"nnodes|node-rank|dist-init-addr|headless|master-(addr|port)"
@@ -59,6 +59,9 @@ class Part:
     args: list[tuple[str, str]] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
+    # What it asks its clients for, to be compared with its peer's: it comes out in nothing. And where it stands.
+    key: str | None = field(default=None, repr=False)
+    key_flag: str = ""
     # How many cards a variable shows it.
     masked: int | None = None
     group: dict[str, t.Any] = field(default_factory=dict)
@@ -72,7 +75,7 @@ def read(role: str, launch: Launch, mode: Mode, modes: t.Iterable[Mode], engine:
     """One engine's launch."""
     part = Part(role, launch)
     _read_words(part, mode, engine)
-    _read_env(part, mode, modes)
+    _read_env(part, mode, modes, engine)
     sizes = engine.sizes(Arguments([word for _name, entry in part.args for word in shlex.split(entry)]), None)
     masked = part.masked if part.masked is not None else launch.gpus
     if masked and masked > 1 and not sizes.written:
@@ -94,9 +97,9 @@ def _read_words(part: Part, mode: Mode, engine: Engine) -> None:
     at = _positional(words, models, engine) if part.launch.program == VLLM else None
     if at is not None:
         _read_model(part, "the model", words.pop(at))
-    ours = {option.name for role in ("", "prefill", "decode") for option in options(_arguments(mode, role))}
+    ours = {o.name for role in ("", "prefill", "decode") for o in engine.arguments(_arguments(mode, role)).options}
     served = {normal(name) for name in engine.names("served_model_name")}
-    for option in options(words):
+    for option in engine.arguments(words).options:
         if option.name in models:
             _read_model(part, option.flag, option.value or "")
         elif option.name in served:
@@ -117,15 +120,16 @@ def _positional(words: t.Sequence[str], models: t.Collection[str], engine: Engin
     """Where the model stands that no flag names: in front of all flags, or behind one that takes no value, or has its own."""
     if words and not is_flag(words[0]):
         return 0
-    found = options(words)
+    found = engine.arguments(words).options
     if any(option.name in models for option in found):
         return None
-    single = {normal(name) for spellings in engine.spellings.values() for name in spellings} - {"served-model-name"}
     for option in found:
+        flag = engine.flags.flag(option.flag) if engine.flags else None
+        takes = flag.takes if flag else "none" if engine.takes_none(option.flag) else "many"
         # The words behind the flag, the value after an equals sign not among them.
         behind = option.stop - option.start - 1
-        own = 0 if "=" in words[option.start] or is_switch(option.name) else 1
-        if behind > own and (is_switch(option.name) or option.name in single):
+        own = 0 if "=" in words[option.start] or takes == "none" else 1
+        if behind > own and (own == 0 or takes != "many"):
             return option.stop - 1
     return None
 
@@ -169,17 +173,15 @@ def _read_owned(part: Part, option: Option, ours: t.Collection[str]) -> None:
 
 def _read_option(part: Part, option: Option, engine: Engine) -> None:
     value = option.value or ""
-    shell = unknown(value)
-    if is_secret(option.name):
-        variable = _SECRET_FLAGS.get(part.launch.program, {}).get(option.name)
-        if variable:
-            _secret(part, variable, option.flag, part.launch.line_of(option.flag))
-        else:
-            part.note(
-                option.flag,
-                "decide",
-                "a secret on a command line is seen by everybody, and the engine reads no variable in its place",
-            )
+    # The text says no version that could be trusted: it is judged as the spec will be.
+    lack = engine.lack(option.flag, None)
+    if option.name in engine.key_flags:
+        _read_key(part, option, engine)
+    elif option.name in _SECRET_FLAGS:
+        _secret(part, _SECRET_FLAGS[option.name], option.flag, part.launch.line_of(option.flag))
+    elif is_secret(option.name):
+        why = "a secret on a command line is seen by everybody, and the engine reads no variable in its place"
+        part.note(option.flag, "decide", why)
     elif option.name in _GPU_FLAGS:
         part.note(option.flag, "recipe", "which GPUs a member has is the plan's")
     elif _SEVERAL_HOSTS.fullmatch(option.name):
@@ -195,19 +197,39 @@ def _read_option(part: Part, option: Option, engine: Engine) -> None:
         part.note(option.flag, "recipe" if alone else "decide", why)
     elif option.name in {normal(flag) for flag in engine.adapter_flags}:
         part.note(option.flag, "decide", _ADAPTERS)
+    elif lack and lack.begun:
+        part.note(option.flag, "decide", f"it {lack.why}: write the one that you mean in full")
+    elif lack:
+        nearest = f"; {lack.instead} is nearest" if lack.instead else ""
+        part.note(option.flag, "dropped", f"it {lack.why}{nearest}")
     elif secret_value(value):
         part.note(option.flag, "decide", "its value looks like a secret, and is left out")
-    elif shell and is_switch(option.name) and " " not in value:
+    else:
+        _read_value(part, option, engine)
+
+
+def _read_value(part: Part, option: Option, engine: Engine) -> None:
+    """A flag of the engine's that is the user's, by what is known of its value."""
+    shell = unknown(option.value or "")
+    if option.value and engine.takes_none(option.flag):
         _keep(part, Option(option.flag, None, option.start, option.start + 1))
-        part.note(
-            option.flag,
-            "decide",
-            f"{_shown(shell)} behind it is only known where the text is run: write what it adds under args",
+        why = (
+            f"{_shown(shell)} behind it is only known where the text is run: write what it adds under args"
+            if shell
+            else "it takes no value: what stands behind it is left out"
         )
+        part.note(option.flag, "decide", why)
     elif shell:
         part.note(option.flag, "decide", f"{_shown(shell)} is only known where the text is run. {instead(shell[0])}")
     else:
         _keep(part, option)
+
+
+def _read_key(part: Part, option: Option, engine: Engine) -> None:
+    """The engine's key: a variable of its own in its place; or the file of --config, where it reads none."""
+    part.key, part.key_flag = option.value or "", option.flag
+    if engine.key_env:
+        _secret(part, engine.key_env[0], option.flag, part.launch.line_of(option.flag))
 
 
 def _keep(part: Part, option: Option) -> None:
@@ -321,7 +343,7 @@ def _read_connector_key(part: Part, key: str, value: t.Any, mode: Mode, line: in
 # -- the environment ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode]) -> None:
+def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode], engine: Engine) -> None:
     recipe = mode.environment_of(part.role)
     others = {name for one in modes for role in _SIZES for name in one.environment_of(role)}
     for variable in part.launch.env:
@@ -329,6 +351,8 @@ def _read_env(part: Part, mode: Mode, modes: t.Iterable[Mode]) -> None:
         line = part.launch.line_of(name) if variable.line == part.launch.line else variable.line
         if secret_name(name) or secret_value(value or ""):
             _secret(part, name, name, line)
+            if name in engine.key_env and part.key is None:
+                part.key, part.key_flag = f"${name}" if value is None else value, name
         elif name in recipe:
             part.note(name, "recipe", f"mode {mode.name} sets it", line)
         elif _GPU_MASKS.fullmatch(name):

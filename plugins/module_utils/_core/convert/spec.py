@@ -15,6 +15,8 @@ from ..base.shell import is_secret
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..runtimes import table
+from ..work.key import FLAG as KEY_FLAG
+from . import keys
 from . import part as parts
 from .launch import Launch, Note, secret_value, unknown
 from .part import Part, entry_of, vault
@@ -51,11 +53,15 @@ def convert(
     if its is None:
         raise PdError(f"mode {mode.name}: no engine is known by the name {mode.backend!r}.")
     made = {role: parts.read(role, roles.launch[role], mode, modes.values(), its) for role in ROLES[:2]}
-    notes = [*roles.notes]
+    router = roles.launch.get("router")
+    shown, notes = keys.settle(made, router if router and is_of_mode(router, mode) else None, mode, its)
+    notes = [*roles.notes, *notes]
     spec: Spec = {"mode": mode.name, **_of_group(made, notes)}
     spec["engine"], both = _common(made["prefill"], made["decode"])
     spec["roles"] = {role: _role(made[role], roles, both, notes) for role in ROLES[:2]}
     spec["roles"]["router"] = _router(roles, mode, spec, notes)
+    if shown:
+        spec["roles"]["router"]["secrets"] = shown
     images = any(made[role].launch.image for role in made)
     spec["runtime"] = next(name for name in table.NAMES if table.traits_of(name).images == images)
     if not images:
@@ -252,18 +258,9 @@ def _read_router_option(
         "kv-connector",
     ):
         notes.append(Note("router", line, option.flag, "recipe", "the recipe connects the router"))
-    elif is_secret(option.name):
-        found["secrets"] = _vaults(["OPENAI_API_KEY"])
-        notes.append(
-            Note(
-                "router",
-                line,
-                option.flag,
-                "taken",
-                f"secrets: OPENAI_API_KEY; put its value into {vault('OPENAI_API_KEY')}",
-            )
-        )
-    elif unknown(value) or secret_value(value):
+    elif option.name == KEY_FLAG:
+        return
+    elif unknown(value) or is_secret(option.name) or secret_value(value):
         notes.append(
             Note("router", line, option.flag, "decide", "its value is not known, or is a secret: it is left out")
         )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.arguments import Arguments, normal
+from ..base.arguments import Arguments, is_switch, normal
+from ..base.version import at_least
 from ..model.model_config import ModelConfig
 from .flags import FlagTable
 
@@ -48,6 +50,16 @@ class Speculation(t.NamedTuple):
     compared: t.Mapping[str, t.Any] | None
     # Tokens that are guessed at a time; None where it is not written.
     tokens: str | None = None
+
+
+class Lack(t.NamedTuple):
+    """That an engine does not take a flag: the words for it, behind the flag's name; the flag to write in its place, nothing where none is
+    like it; those that it may be short for; and whether the engine is known to be of a version without it, or nothing is known of it."""
+
+    why: str
+    instead: str
+    begun: tuple[str, ...]
+    certain: bool
 
 
 @dataclass(frozen=True)
@@ -108,3 +120,39 @@ class Engine:
 
     def names(self, option: str) -> tuple[str, ...]:
         return self.spellings.get(option, (option,))
+
+    def takes_none(self, written: str) -> bool:
+        """Whether a flag takes no value: as the table says, or by its name where the table has not got it."""
+        flag = self.flags.flag(written) if self.flags else None
+        return flag.takes == "none" if flag else is_switch(written)
+
+    def lack(self, written: str, version: str | None) -> Lack | None:
+        """Why it does not take a flag; None where it does, or where nobody knows. `version` is the engine's, None where it is not known."""
+        table = self.flags
+        if table is None or table.flag(written) is not None:
+            return None
+        begun, was = tuple(sorted(table.begun(written))), table.was(written)
+        if was and version and not at_least(version, table.version):
+            return None
+        name = normal(written).partition(".")[0]
+        instead = self.foreign.get(name) or table.instead.get(name) or table.nearest(written) or ""
+        if len(begun) > 1:
+            why = f"may be any of {', '.join(begun[:6])}"
+        elif was:
+            why = f"is a flag of older versions: {table.engine} {table.version} does not have it"
+        else:
+            why = f"is no flag of {table.engine} {table.version}"
+        return Lack(
+            why, instead, begun if len(begun) > 1 else (), not was and (version is None or _covered(version, table))
+        )
+
+
+def _covered(version: str, table: FlagTable) -> bool:
+    """Whether a version's flags were looked at: a release from the oldest to the table's own. A build of somebody's own may have others."""
+    plain = re.fullmatch(r"v?\d+(\.\d+)*(\.?post\d+)?", version)
+    if not plain:
+        return False
+    newer = at_least(version, table.version) and not at_least(
+        table.version, version.lstrip("v").split("post")[0].rstrip(".")
+    )
+    return at_least(version, table.since) and not newer

@@ -12,7 +12,6 @@ from ..base.arguments import Option, tokens
 from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.version import at_least
-from ..recipes.flags import FlagTable
 from ..spec.known import Known
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
@@ -59,7 +58,7 @@ def check(template: GroupTemplate, side: Side, findings: Findings) -> None:
             # A word of a line that only a shell reads, which is told as that.
             continue
         if flag is None:
-            _unknown(side, table, option, findings)
+            _unknown(side, option, findings)
             continue
         reason = flag.of("owned")
         if recipe and reason in OWNED and not _turned_off(option):
@@ -137,40 +136,16 @@ def _told(option: Option) -> str:
     return text if len(text) <= 120 else option.flag
 
 
-def _unknown(side: Side, table: FlagTable, option: Option, findings: Findings) -> None:
+def _unknown(side: Side, option: Option, findings: Findings) -> None:
     """A flag that the table has not: an error where the engine is known to be of the table's versions, or nothing is known of it."""
-    was, version = table.was(option.flag), side.version
-    if was and version and not at_least(version, table.version):
+    lack = side.engine.lack(option.flag, side.version)
+    if lack is None:
         return
-    begun = table.begun(option.flag)
-    if len(begun) > 1:
-        message, hint = f"may be any of {', '.join(sorted(begun)[:6])}", "Write the one that you mean in full."
-    elif was:
-        message, hint = (
-            f"is a flag of older versions: {table.engine} {table.version} does not have it",
-            _instead(side, table, option),
-        )
+    if lack.begun:
+        hint = "Write the one that you mean in full."
     else:
-        message, hint = f"is no flag of {table.engine} {table.version}", _instead(side, table, option)
-    certain = not was and side.spec.command is None and (version is None or _covered(version, table))
-    if version is None and not begun:
-        hint += " If your engine is another version, write engine.version: then this is a warning."
-    say = findings.error if certain else findings.warning
-    say("unknown-flag", f"{side.spec.args_place}: {option.flag} {message}.", hint, [side.role])
-
-
-def _covered(version: str, table: FlagTable) -> bool:
-    """Whether a version's flags were looked at: a release from the oldest to the table's own. A build of somebody's own may have others."""
-    plain = re.fullmatch(r"v?\d+(\.\d+)*(\.?post\d+)?", version)
-    if not plain:
-        return False
-    newer = at_least(version, table.version) and not at_least(
-        table.version, version.lstrip("v").split("post")[0].rstrip(".")
-    )
-    return at_least(version, table.since) and not newer
-
-
-def _instead(side: Side, table: FlagTable, option: Option) -> str:
-    name = option.name.partition(".")[0]
-    found = side.engine.foreign.get(name) or table.instead.get(name) or table.nearest(option.flag)
-    return f"Did you mean {found}?" if found else "Remove it."
+        hint = f"Did you mean {lack.instead}?" if lack.instead else "Remove it."
+        if side.version is None:
+            hint += " If your engine is another version, write engine.version: then this is a warning."
+    say = findings.error if lack.certain and side.spec.command is None else findings.warning
+    say("unknown-flag", f"{side.spec.args_place}: {option.flag} {lack.why}.", hint, [side.role])

@@ -40,7 +40,8 @@ def check(group: Group, raw: t.Any, mode: Mode, engines: t.Mapping[str, Engine],
     for role in group.roles.values():
         by_recipe = mode.router is not None if role.name == "router" else bool(mode.command)
         if role.command is None and by_recipe:
-            roles[role.name] = replace(role, args=_check_lines(role, engines.get(role.name), findings))
+            kept = _check_lines(role, engines.get(role.name), findings)
+            roles[role.name] = replace(role, args=tuple(kept.values()), entries=tuple(kept))
             _check_args_shell(role, findings)
         _check_env_shell(role, findings)
     return replace(group, roles=roles)
@@ -49,12 +50,12 @@ def check(group: Group, raw: t.Any, mode: Mode, engines: t.Mapping[str, Engine],
 # -- whole command lines ---------------------------------------------------------------------------------------------------------------
 
 
-def _check_lines(role: Role, engine: Engine | None, findings: Findings) -> tuple[str, ...]:
-    """The entries of `args`, whole command lines cut to their flags."""
-    kept = list(role.args)
+def _check_lines(role: Role, engine: Engine | None, findings: Findings) -> dict[str, str]:
+    """The entries of `args` by their places, whole command lines cut to their flags, and without what is no flag's."""
+    kept = dict(zip(role.entries, role.args))
     flags = {normal(s) for spellings in engine.spellings.values() for s in spellings if len(s) > 2} if engine else set()
     before = ""
-    for number, (place, entry) in enumerate(zip(role.entries, role.args)):
+    for place, entry in zip(role.entries, role.args):
         text = entry.replace("\\\n", " ").strip()
         word = re.match(r"[A-Za-z][\w-]+(?=[= ])", text)
         if word and normal(word.group()) in flags:
@@ -65,30 +66,45 @@ def _check_lines(role: Role, engine: Engine | None, findings: Findings) -> tuple
                 f"Did you mean --{word.group()}?",
                 [role.name],
             )
-        elif text and not is_flag(text) and not _is_value(text, before):
-            _tell(role, place, text, before, findings)
+        elif text and not is_flag(text) and not _is_value(text, before, engine):
+            _tell(role, place, text, before, engine, findings)
             inside = _FLAG_INSIDE.search(text)
-            kept[number] = text[inside.start() :] if inside else ""
+            if inside:
+                kept[place] = text[inside.start() :]
+            else:
+                del kept[place]
         before = text or before
-    return tuple(kept)
+    return kept
 
 
-def _is_value(text: str, before: str) -> bool:
+def _is_value(text: str, before: str, engine: Engine | None) -> bool:
     """Whether an entry that is no flag is the value of the entry before it."""
     inside = _FLAG_INSIDE.search(text)
     behind_flag = bool(before) and not (is_flag(before) and "=" in before.split()[0] and " " not in before)
+    behind_flag = behind_flag and not _is_switch(before, engine)
     if text[0] in "{[\"'" and behind_flag:
         return True
     return behind_flag and not inside
 
 
-def _tell(role: Role, place: str, text: str, before: str, findings: Findings) -> None:
+def _is_switch(before: str, engine: Engine | None) -> bool:
+    """Whether an entry is a flag alone that its engine is known to give no value."""
+    flag = engine.flags.flag(before) if engine and engine.flags and is_flag(before) and " " not in before else None
+    return flag is not None and flag.takes == "none"
+
+
+def _tell(role: Role, place: str, text: str, before: str, engine: Engine | None, findings: Findings) -> None:
     inside = _FLAG_INSIDE.search(text)
     line = bool(_PROGRAM.match(text) or _ASSIGNMENT.match(text) or inside)
     if not line and before:
+        why = (
+            f"{before} before it takes no value"
+            if _is_switch(before, engine)
+            else "the flag before it has its value already"
+        )
         findings.error(
             "unread-value",
-            f"{place}: it is no flag, and the flag before it has its value already.",
+            f"{place}: it is no flag, and {why}.",
             "Remove it, or write it behind the flag that it belongs to.",
             [role.name],
         )

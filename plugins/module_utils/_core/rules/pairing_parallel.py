@@ -140,7 +140,7 @@ def _ranks(side: Side, mode: Mode, findings: Findings) -> None:
 
 def _context(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> None:
     """Ranks that share the work on one prompt, and those that its KV cache is dealt out to. `context_parallel` says who may have the first:
-    prefill, or nobody knows; `kv_shards` whether the second must be equal, or are the handshake's."""
+    prefill, or nobody knows; `kv_shards` who may have the second: decode, with an MLA model, or what the handshake says."""
     who, shards = mode.pairing.get("context_parallel"), mode.pairing.get("kv_shards")
     option, dealt = "prefill_context_parallel_size", "decode_context_parallel_size"
     one, two = prefill.sizes, decode.sizes
@@ -160,14 +160,8 @@ def _context(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> Non
             f"Remove prefill's {prefill.flag(option)} or its {prefill.flag('pipeline_parallel_size')}.",
             ["prefill"],
         )
-    if shards == "equal" and one.shards != two.shards:
-        findings.error(
-            "pairing-context-parallel",
-            f"context parallelism: prefill deals a prompt's KV cache out to {one.shards} ranks, decode to {two.shards}: mode {mode.name}"
-            " moves it between equal shares alone.",
-            f"Write the same {prefill.flag(dealt)} for both, or for none.",
-            ENGINE_ROLES,
-        )
+    if shards == "decode_of_mla":
+        _shards(prefill, decode, mode, findings)
     unknown = [*([option] if who is None and max(one.context, two.context) > 1 else [])]
     unknown += [dealt] if shards is None and max(one.shards, two.shards) > 1 else []
     for name in unknown:
@@ -179,6 +173,41 @@ def _context(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> Non
             f"Remove {prefill.flag(name)}; tensor parallelism takes more devices as well.",
             ENGINE_ROLES,
         )
+
+
+def _shards(prefill: Side, decode: Side, mode: Mode, findings: Findings) -> None:
+    """Ranks that a prompt's KV cache is dealt out to, in a mode that deals out on decode alone, or on both sides alike: a cache of MLA, and
+    one that prefill's ranks do not share the work on. (SGLang 0.5.23, disaggregation/common/conn.py.)"""
+    one, two = prefill.sizes.shards, decode.sizes.shards
+    flag, told = (
+        prefill.flag("decode_context_parallel_size"),
+        f"prefill deals a prompt's KV cache out to {one} rank{'s' * (one > 1)}, decode to {two}",
+    )
+    if max(one, two) == 1:
+        return
+    if one not in (1, two):
+        why, hint = (
+            "moves it between equal shares, or from a whole one to decode's",
+            f"Write the same {flag} for both, or for decode alone.",
+        )
+    elif prefill.sizes.context > 1:
+        context = prefill.flag("prefill_context_parallel_size")
+        why, hint = f"does not with prefill's {context}", f"Remove {context}, or {flag}."
+    elif decode.config is not None and not decode.config.mla:
+        why, hint = "moves shares of MLA models alone, which this one is not", f"Remove {flag}."
+    else:
+        if decode.config is None:
+            why = f"mode {mode.name} moves shares of MLA models alone, and whether this is one is not known"
+            findings.unverified(
+                "context parallelism",
+                f"context parallelism: {told}: {why}.",
+                f"Remove {flag} if it is none.",
+                ENGINE_ROLES,
+            )
+        return
+    findings.error(
+        "pairing-context-parallel", f"context parallelism: {told}: mode {mode.name} {why}.", hint, ENGINE_ROLES
+    )
 
 
 def _data(side: Side, mode: Mode, findings: Findings) -> None:
