@@ -244,3 +244,14 @@ def test_a_run_that_takes_back_what_it_made_leaves_members_whose_round_went_well
     assert all(not facts["locks"] for facts in group.facts.values())
     again(group, raw)
     assert again(group, raw).steps() == []
+
+
+def test_a_router_that_is_replaced_early_has_no_prefill_that_others_are_renewed_for() -> None:
+    """It came up in a run that died, and a decode is gone since."""
+    raw = sglang(membership="restart")
+    group = deployed(raw)
+    dead_before_the_rounds(group, raw)
+    group.kill("demo-decode-1")
+    made = group.plan(raw)
+    assert rounds(made) == [["demo-decode-0"]]
+    assert made.router["early"] == ["demo-decode-0", "demo-prefill-1"]

@@ -193,10 +193,12 @@ def _restart(
         if short:
             return replace(base, why=f"it is replaced when all {' and '.join(short)} members that are wanted are there")
         return replace(instead, hold=True, why=why)
-    if {roles[name] for name in change.up} != set(ENGINE_ROLES):
+    # One for which others are renewed is not beside them before they are.
+    up = set(change.up) - {name for causes in choice.refresh.values() for name in causes}
+    if {roles[name] for name in up} != set(ENGINE_ROLES):
         return replace(instead, why=why)
-    coming = set(roles) - set(change.up)
-    return replace(instead, early=tuple(sorted(change.up)), late=bool(coming), hold=bool(coming), why=why)
+    coming = set(roles) - up
+    return replace(instead, early=tuple(sorted(up)), late=bool(coming), hold=bool(coming), why=why)
 
 
 def _say_stale(router: LiveMember, change: Change, findings: Findings) -> None:
