@@ -281,7 +281,7 @@ def _leave(plan: dict[str, t.Any], hosts: Hosts) -> bool:
         return False
     if router["policy"] == "dynamic":
         entry = _router_entry(plan, hosts)
-        if entry is None:
+        if entry is None or entry["state"] != "running":
             return False
         entry["registered"] = [p for p in entry.get("registered") or () if p["url"] not in router["remove"]]
     if router["early"] is not None:
@@ -346,7 +346,7 @@ def _renew(
     for number, one in enumerate(whole.renew or ()):
         ready = {name for ids in said.ready.values() for name in ids}
         if not said.good or not ready & set(one.because):
-            break
+            continue
         part = whole.round(number).to_plain()
         if not _leave(part, hosts) or not _stop(part, hosts):
             return said, None

@@ -48,7 +48,7 @@ class ActionModule(PdAction):
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
-        "waited": {"type": "str"},
+        "waited": {"type": "list", "elements": "str", "default": []},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -193,12 +193,10 @@ class ActionModule(PdAction):
     def _starts(self) -> dict[str, Start]:
         """What the wait saw of each member's start."""
         found: dict[str, Start] = {}
-        waited = (
-            self.results_of(self.args["waited"], self.args["plan"]["group"], self._hosts) if self.args["waited"] else {}
-        )
-        for result in waited.values():
-            for name, seen in (result.get("members") or {}).items():
-                found[name] = Start.seen(seen)
+        group = self.args["plan"]["group"]
+        for register in self.args["waited"]:
+            for result in self.results_of(register, group, self._hosts).values():
+                found |= {name: Start.seen(seen) for name, seen in (result.get("members") or {}).items()}
         return found
 
     def _service(self, plan: Plan, part: Share, raw: Plain) -> dict[str, t.Any]:
@@ -313,10 +311,10 @@ def share_of(plan: Plan, host: str, undo: t.Collection[str] | None = None) -> Sh
 
 
 def _undone(share: Share, place: str, undo: t.Collection[str], router: bool) -> Slice:
-    """A slice that takes back what a run has created. Its ports are held where there is a `router`: one that the run has not touched may
-    name them, from before they were taken."""
+    """A slice that takes back what a run has created, in a round of renewal or before. Its ports are held where there is a `router`: one
+    that the run has not touched may name them, from before they were taken."""
     here = share.hosts[place]
-    going = tuple(name for name in here.create if name in undo)
+    going = tuple(m.id for m in share.members if m.id in undo and m.at(place) is not None)
     gone = [(m, part) for m in share.members for part in m.parts if router and m.id in going and part.host == place]
     vacated = tuple(Vacated(m.id, share.formation, m.url, tuple(sorted(part.held_ports))) for m, part in gone)
     present = tuple(name for name in here.present if name not in undo)

@@ -118,8 +118,11 @@ options:
     type: bool
     default: false
   waited:
-    description: The name that the results of M(inferops.pd.members_wait) are registered under. For the action plugin.
-    type: str
+    description:
+      - The names that the results of M(inferops.pd.members_wait) are registered under, the last of which holds. For the action plugin.
+    type: list
+    elements: str
+    default: []
   router:
     description: The router that is waited for after it was started. Only with O(phase=router). For the action plugin.
     type: list
@@ -236,7 +239,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "routed": {"type": "list", "elements": "str", "default": []},
         "ready": {"type": "list", "elements": "str", "default": []},
         "early": {"type": "bool", "default": False},
-        "waited": {"type": "str"},
+        "waited": {"type": "list", "elements": "str", "default": []},
         "router": {"type": "list", "elements": "dict", "default": []},
         "peers": {"type": "dict"},
         "keys": {"type": "json", "no_log": True},

@@ -275,6 +275,14 @@ class Histories(RuleBasedStateMachine):
 
         self._run(group, action, at_write=at, then=then)
 
+    @rule(group=groups_, number=st.integers(0, 2), at=st.none() | st.integers(1, 45), more=st.booleans())
+    def prefills_die_and_come_back(self, group: str, number: int, at: int | None, more: bool) -> None:
+        """One, or all of them; the run that replaces them may fall over, before or in the rounds in which others are renewed."""
+        mine = [m for _host, m in self._running() if m["label"]["group"] == group and m["label"]["role"] == "prefill"]
+        for member in mine if more else mine[number : number + 1]:
+            member |= {"state": "exited", "ready": False, "why": "exit code 137"}
+        self._run(group, "deploy", fall_at=at)
+
     @rule(group=groups_)
     def all_of_a_group_die(self, group: str) -> None:
         for _host, member in self._running():

@@ -260,6 +260,20 @@ def test_each_phase_is_carried_out_in_one_place_for_both_kinds(phase: str, files
     assert calls("members", phase) == files
 
 
+def test_no_task_that_reaches_the_verdict_on_engines_is_ever_skipped() -> None:
+    """But in check mode. What a skipped task registers would take the place of the verdict that was reached before."""
+    for path in glob.glob(os.path.join(ROOT, "roles", "*", "tasks", "*.yml")):
+        with open(path, encoding="utf-8") as handle:
+            tasks = yaml.safe_load(handle) or []
+        for task in tasks:
+            if any(one.get("register") == "engine_verdict" for one in _tasks([task])):
+                assert (task.get("block"), task.get("when")) == (None, "not ansible_check_mode"), path
+    with open(os.path.join(ROOT, "roles", "group", "tasks", "renew.yml"), encoding="utf-8") as handle:
+        (round_,) = yaml.safe_load(handle)
+    assert "when" not in round_
+    assert "'renew_round' if group_renews else 'nothing'" in round_["loop"][0]
+
+
 def test_playbooks_of_both_families_go_through_one_role() -> None:
     roles = set()
     for name in ("deploy", "restart", "remove", "caches", "caches_remove"):

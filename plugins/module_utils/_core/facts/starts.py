@@ -9,12 +9,12 @@ import typing as t
 
 from ..base.checked import PORTS, Checked
 
-# By host and port.
+# By address and port.
 Starts = t.Mapping[tuple[str, int], int]
 
 
 def read(value: Checked, key: str) -> dict[tuple[str, int], int]:
-    """As a record or a label keeps it, {host: {port: how many}}. Raises DamagedError."""
+    """As a record or a label keeps it, {address: {port: how many}}. Raises DamagedError."""
     found = {}
     hosts = value.within(key)
     for host in hosts.raw:

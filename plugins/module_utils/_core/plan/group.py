@@ -47,11 +47,10 @@ class Groups(Way[Group, GroupTemplate]):
 
     def drift(self, draft: GroupDraft) -> tuple[Choice, Seats, tuple[Moved, ...]]:
         choice = draft.choice
-        if renewal.wanted(draft.asked):
-            stale = renewal.stale(draft.asked, choice, draft.seats, _starts(draft))
-            choice = replace(choice, refresh=stale)
+        stale, waits = renewal.stale(draft.asked, draft.situation, choice, draft.seats, _starts(draft))
+        choice = replace(choice, refresh=stale, waits=waits)
         choice, seats, moved = drift.leave_out(draft.asked, choice, draft.seats, draft.findings)
-        choice, seats = renewal.at_once(choice, seats)
+        choice, seats = renewal.at_once(draft.asked, choice, seats)
         return choice, seats, moved
 
     def check_hosts(self, draft: GroupDraft) -> None:
@@ -83,6 +82,7 @@ class Groups(Way[Group, GroupTemplate]):
         return replace(step, member=noted)
 
     def renew(self, draft: GroupDraft) -> tuple[Renewal, ...]:
+        renewal.say_waits(draft.choice, draft.findings)
         if not draft.choice.refresh:
             return ()
         renewal.say(draft.asked, draft.choice, draft.router, draft.findings)
@@ -117,7 +117,8 @@ class Groups(Way[Group, GroupTemplate]):
         left = {(m.host, m.id) for m, _why in choice.leave}
         still_there = {(m.host, m.id) for m in situation.members} - left
         made = record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
-        return {**made, "starts": plain(_starts(draft))} if renewal.wanted(asked) else made
+        counted = _starts(draft)
+        return {**made, "starts": plain(counted)} if counted or renewal.wanted(asked) else made
 
     def say(self, draft: GroupDraft, plan: Plan) -> Plan:
         asked, noted = draft.asked, draft.situation.last

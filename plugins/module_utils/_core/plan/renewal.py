@@ -14,6 +14,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..base.address import of_url
 from ..base.finding import Findings
 from ..facts.label import Label
 from ..facts.observed import LiveMember
@@ -34,25 +35,40 @@ def wanted(request: Request) -> bool:
 
 def starts(request: Request, situation: Situation, choice: Choice, seats: Seats, formation: Formation) -> Starts:
     """How many prefills have been started at each address in this formation, those that come included. A record of an earlier version does
-    not say: of what it names there was one."""
-    if formation.made:
-        counted: dict[tuple[str, int], int] = {}
-    else:
-        counted = dict(situation.last.starts)
-        places = [*_places(situation.last), *((m.host, m.ports) for m in situation.members if m.role == "prefill")]
-        for host, ports in places:
-            for port in ports:
-                counted.setdefault((host, port), 1)
+    not say: of what it names there was one. While the spec names another mode, which waits for a restart, what was counted is kept."""
+    counted = {} if formation.made else dict(situation.last.starts)
+    if not wanted(request):
+        return counted
+    if not formation.made:
+        places = [*_places(situation.last), *(_of(m) for m in situation.members if m.role == "prefill")]
+        for place in (place for several in places for place in several):
+            counted.setdefault(place, 1)
     for name in _coming(request, choice):
-        if name in seats:
-            for port in seats[name].held_ports:
-                place = seats[name].host, port
-                counted[place] = counted.get(place, 0) + 1
+        for place in _seat(request, seats, name):
+            counted[place] = counted.get(place, 0) + 1
     return counted
 
 
-def _places(last: Record) -> t.Iterator[tuple[str, t.Collection[int]]]:
-    yield from ((place.host, place.ports) for place in last.members if place.role == "prefill")
+# Where a member is, as its peers know it: by address and port, whatever the inventory calls its host.
+_Places = list[tuple[str, int]]
+
+
+def _places(last: Record) -> t.Iterator[_Places]:
+    for place in last.members:
+        if place.role == "prefill":
+            yield [(place.address or place.host, port) for port in place.ports]
+
+
+def _of(member: LiveMember) -> _Places:
+    place = of_url(member.label.url)
+    return [(place[0] if place else member.host, port) for port in member.ports]
+
+
+def _seat(request: Request, seats: Seats, name: str) -> _Places:
+    if name not in seats:
+        return []
+    host = request.hosts[seats[name].host]
+    return [(host.address or host.name, port) for port in seats[name].held_ports]
 
 
 def _coming(request: Request, choice: Choice) -> list[str]:
@@ -60,20 +76,27 @@ def _coming(request: Request, choice: Choice) -> list[str]:
     return back + [member_id(request.name, c.role, c.index) for c in choice.create if c.role == "prefill"]
 
 
-def stale(request: Request, choice: Choice, seats: Seats, counted: Starts) -> dict[str, tuple[str, ...]]:
-    """Decode members that stay and have met another process where a prefill comes, or has come since: {id: those prefills}."""
-    if choice.pending or request.action == "restart":
-        return {}
-    where: dict[str, tuple[str, t.Collection[int]]] = {
-        name: (seats[name].host, seats[name].held_ports) for name in _coming(request, choice) if name in seats
-    }
-    where |= {m.id: (m.host, m.ports) for m in choice.keep if m.role == "prefill"}
+def stale(
+    request: Request, situation: Situation, choice: Choice, seats: Seats, counted: Starts
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """(Decode members that stay and have met another process where a prefill comes, or has come since: {id: those prefills}; prefills that
+    do not enter a router yet, since a decode that may take them for another one cannot be renewed now)."""
+    if request.action == "restart":
+        return {}, ()
+    where = {m.id: _of(m) for m in choice.keep if m.role == "prefill"}
+    # What it has met is in its label, which nobody can read.
+    again = {name for name, places in where.items() if any(counted.get(place, 0) > 1 for place in places)}
+    waits = again if any(place.role == "decode" for place in situation.unknown) else set()
+    where |= {name: _seat(request, seats, name) for name in _coming(request, choice) if name in seats}
     found = {}
     for member in (m for m in choice.keep if m.role == "decode"):
-        names = [n for n, (host, ports) in where.items() if any(_met(member.label, (host, p), counted) for p in ports)]
+        names = [n for n, places in where.items() if any(_met(member.label, place, counted) for place in places)]
         if names:
             found[member.id] = tuple(names)
-    return found
+    if choice.pending or any(place.role == "router" for place in situation.unknown):
+        # Nothing starts; or it could not leave the router.
+        return {}, tuple(sorted(waits.union(*found.values())))
+    return found, tuple(sorted(waits))
 
 
 def _met(label: Label, place: tuple[str, int], counted: Starts) -> bool:
@@ -81,10 +104,10 @@ def _met(label: Label, place: tuple[str, int], counted: Starts) -> bool:
     return counted.get(place, 0) > max(1, label.met.get(place, 0))
 
 
-def at_once(choice: Choice, seats: Seats) -> tuple[Choice, Seats]:
-    """Where no prefill serves that they need not forget, stale members lose nothing by stopping first: they are replaced with what comes,
-    and there is no moment in which one of them could meet it."""
-    if not choice.refresh or _serving(choice):
+def at_once(request: Request, choice: Choice, seats: Seats) -> tuple[Choice, Seats]:
+    """Where nothing would be served meanwhile, stale members lose nothing by stopping first; and where a router cannot be kept from what
+    comes, they must. They are replaced with what comes, and there is no moment in which one of them could meet it."""
+    if not choice.refresh or _goes_on(request, choice):
         return choice, seats
     again = tuple(m for m in choice.keep if m.id in choice.refresh)
     whys = {m.id: _why(choice.refresh[m.id]) for m in again}
@@ -97,10 +120,16 @@ def at_once(choice: Choice, seats: Seats) -> tuple[Choice, Seats]:
     return left, {**seats, **{m.id: seat_of(m) for m in again}}
 
 
-def _serving(choice: Choice) -> list[LiveMember]:
-    """Prefills that serve, and go on serving while others are renewed."""
+def _goes_on(request: Request, choice: Choice) -> bool:
+    """Whether requests are served while members are renewed one at a time, by a router that names no prefill for which they are: one
+    that is told so over its API, or was started with those that served."""
     causes = {name for names in choice.refresh.values() for name in names}
-    return [m for m in choice.keep if m.role == "prefill" and m.ready and m.id not in causes]
+    serving = {m.role for m in choice.keep if m.ready and m.id not in causes}
+    router = next((m for m in choice.keep if m.role == "router"), None)
+    if router is None or not {"prefill", "decode"} <= serving:
+        return False
+    policy = request.template.policy
+    return policy == "dynamic" or (policy == "restart" and router.label.peers is not None)
 
 
 def _why(names: t.Iterable[str]) -> str:
@@ -118,7 +147,7 @@ def rounds(choice: Choice, members: t.Sequence[Member], router: RouterStep, coun
         Renewal(
             members=(with_starts(by_id[m.id], counted),),
             because=tuple(sorted(choice.refresh[m.id])),
-            leaves=((m.label.url or by_id[m.id].url or ""),) if router.policy == "dynamic" else (),
+            leaves=tuple(filter(None, [m.label.url or by_id[m.id].url])) if router.policy == "dynamic" else (),
             peers=peers,
         )
         for m in going
@@ -136,7 +165,7 @@ def say(request: Request, choice: Choice, router: RouterStep, findings: Findings
     if not choice.refresh:
         return
     causes = sorted({name for names in choice.refresh.values() for name in names})
-    one, others = len(choice.refresh) == 1, _serving(choice)
+    one, others = len(choice.refresh) == 1, _goes_on(request, choice)
     message = (
         f"{', '.join(choice.refresh)} would take {', '.join(causes)} for the process that was at its address before (mode"
         f" {request.template.mode.name}), and {'is' if one else 'are'} started anew"
@@ -148,3 +177,18 @@ def say(request: Request, choice: Choice, router: RouterStep, findings: Findings
         message += " The router has them on its command line: requests that it sends there meanwhile fail."
     way_out = "Nothing has to be done; choose a time of little load for what brings prefill members back."
     findings.warning("decode-renewed", message, way_out, ["decode"])
+
+
+def say_waits(choice: Choice, findings: Findings) -> None:
+    """Tell which prefills serve nobody yet, and why."""
+    if not choice.waits:
+        return
+    why = "the group is pending" if choice.pending else "a part of the group is out of reach"
+    many = len(choice.waits) > 1
+    findings.warning(
+        "decode-renewed",
+        f"{', '.join(choice.waits)} {'do' if many else 'does'} not enter the router: decode members may take {'them' if many else 'it'} for"
+        f" the process that was at {'their addresses' if many else 'its address'} before, and cannot all be started anew while {why}.",
+        "Restart the group, or undo the edit." if choice.pending else "Bring the hosts back, and deploy again.",
+        ["prefill"],
+    )

@@ -124,6 +124,12 @@ def _say_outage(
 
 def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, choice: Choice) -> RouterStep:
     registered = registered_urls(kept) if kept is not None else set()
+    if kept is not None:
+        # One that is there already stays; and where that is not known, it is neither told of it nor rid of it.
+        outside = {p.member for p in base.peers if p.member in choice.waits and p.url not in (registered or ())}
+        spare = {*base.spare, *(str(p.url) for p in base.peers if p.member in outside)}
+        peers = tuple(p for p in base.peers if p.member not in outside)
+        base = replace(base, peers=peers, spare=tuple(sorted(spare)))
     wanted = {p.url: p for p in base.peers}
     have: set[str | None] = set(registered or ())
     # Who comes back where the router still has one that is gone gets no request before it serves; nor does one for which others are
@@ -139,7 +145,7 @@ def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, ch
             str(p.url) for p in (situation.noted.members if situation.noted else ()) if p.role in ENGINE_ROLES and p.url
         }
     add = tuple(p for url, p in wanted.items() if url not in have or url in again)
-    gone = {str(url) for url in have - set(wanted) - situation.unknown_urls}
+    gone = {str(url) for url in have - set(wanted) - set(base.spare)}
     remove = tuple(sorted(gone | again))
     found = replace(base, step="register", add=add, remove=remove)
     if kept is None:
@@ -187,10 +193,12 @@ def _restart(
         if short:
             return replace(base, why=f"it is replaced when all {' and '.join(short)} members that are wanted are there")
         return replace(instead, hold=True, why=why)
-    if {roles[name] for name in change.up} != set(ENGINE_ROLES):
+    # One for which others are renewed is not beside them before they are.
+    up = set(change.up) - {name for causes in choice.refresh.values() for name in causes}
+    if {roles[name] for name in up} != set(ENGINE_ROLES):
         return replace(instead, why=why)
-    coming = set(roles) - set(change.up)
-    return replace(instead, early=tuple(sorted(change.up)), late=bool(coming), hold=bool(coming), why=why)
+    coming = set(roles) - up
+    return replace(instead, early=tuple(sorted(up)), late=bool(coming), hold=bool(coming), why=why)
 
 
 def _say_stale(router: LiveMember, change: Change, findings: Findings) -> None:

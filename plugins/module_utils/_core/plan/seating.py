@@ -13,6 +13,7 @@ from ..base.finding import Findings
 from ..base.words import by_number, counted, names
 from ..facts.observed import GPU_TOOLS, Host, LiveMember
 from ..spec.spec import MAX_PORT, ROLES
+from . import renewal
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
 from .placement import Placer, Room, Seat, by_machine, named_ports, reserved_on, shared_with
@@ -37,6 +38,9 @@ def seat_members(
         seat = None
         if room and member.host in request.patterns[member.role]:
             old = seat_of(member)
+            # A router that may live on a lost host, before decodes that nobody renews, still names it there.
+            if member.role == "prefill" and formation.router_lost and renewal.wanted(request):
+                room.taken.update((port_, f"member {member.id}") for port_ in member.ports if port_ not in room.taken)
             seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
                 member.id, role.bands, role.gpus, port
             )

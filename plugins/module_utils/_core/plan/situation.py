@@ -192,7 +192,7 @@ class Situation:
         """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need
         nothing of each other."""
         found = [h.records[name] for h in hosts.values() if name in h.records]
-        noted = newest(found)
+        noted = _counted(newest(found), found)
         renamed = _renamed(noted, hosts, silent)
         noted = _under_new_names(noted, renamed)
         graves = {(g.host, g.formation): g for r in found for g in r.tombstones if r is not noted}
@@ -259,6 +259,16 @@ def _renamed(noted: Record | None, hosts: t.Mapping[str, Host], silent: t.Collec
         if place.host not in hosts and place.host not in silent and len(names) == 1 and names[0] not in machines:
             found[place.host] = names[0]
     return found
+
+
+def _counted(noted: Record | None, found: t.Sequence[Record]) -> Record | None:
+    """The record that holds, with every start that any record of its formation knows of: a run that died may have told one host alone."""
+    if noted is None or noted.formation is None:
+        return noted
+    starts: dict[tuple[str, int], int] = {}
+    for one in (one for one in found if one.formation == noted.formation):
+        starts.update({place: max(count, starts.get(place, 0)) for place, count in one.starts.items()})
+    return replace(noted, starts=starts)
 
 
 def _under_new_names(noted: Record | None, renamed: t.Mapping[str, str]) -> Record | None:
@@ -367,6 +377,8 @@ class Choice:
     # Who runs, and is started anew for others that come (renewal.py), with these: in rounds of its own, or among those that are
     # replaced, and then stopped before anything starts.
     refresh: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Prefills that run, and do not enter a router yet: a decode that may take them for another one cannot be started anew now.
+    waits: tuple[str, ...] = ()
     # Why each is replaced, where that is not that it is down.
     whys: t.Mapping[str, str] = field(default_factory=dict)
     desired: t.Mapping[str, int] = field(default_factory=dict)
