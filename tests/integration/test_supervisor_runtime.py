@@ -278,7 +278,7 @@ def test_children_of_a_crashed_member_go_as_well(host, port):
     os.kill(host.live(member)["pid"], signal.SIGKILL)
     found = host.until(member, "exited")
     assert found["why"].startswith("was ended by SIGKILL")
-    assert found["why"].endswith("; 1 processes that it started are left")
+    assert found["why"].endswith("; 1 process that it started is left")
     host.stop(member)
     assert support.marked(host.state.root) == []
 
@@ -315,7 +315,7 @@ def test_one_that_dies_at_start_says_why(host, port):
     assert (found["exit"], found["restarts"]) == (3, 0)
     assert (found["why"], found["log_line"]) == ("exited with status 3", "ValueError: no such model ********")
     (told,) = observe(Request(), host.state)["members"]
-    assert (told["ready"], told["why"]) == (False, found["why"])
+    assert (told["ready"], told["why"]) == (False, f"{found['why']}; {found['log_line']}")
 
 
 def test_restarts_are_counted_and_end(host, port):
