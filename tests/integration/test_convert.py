@@ -74,7 +74,8 @@ def test_a_file_is_written_once_and_validate_accepts_it(folder: Path) -> None:
 
 def test_what_cannot_be_read_is_one_sentence(folder: Path) -> None:
     def said(**extra: t.Any) -> str:
-        return " ".join(convert(folder, **extra).refused().out.split())
+        # The oldest Ansible prints a message as YAML has it, with quotes doubled.
+        return " ".join(convert(folder, **extra).refused().out.split()).replace("''", "'")
 
     assert "none.sh cannot be read" in said(pd_convert_prefill=folder / "none.sh")
     assert "There is no command of prefill" in said(pd_convert_prefill=folder / "hosts.yml")

@@ -119,5 +119,6 @@ def test_one_that_hangs_ends_at_its_deadline(play: Play) -> None:
 )
 def test_a_command_that_cannot_be_meant_is_refused_and_nothing_is_run(play: Play, command: t.Any, told: str) -> None:
     done = play.run(command=command, env={"BMC_PASSWORD": SECRET}).refused()
-    assert told in " ".join(done.out.split())
+    # The oldest Ansible prints a message as YAML has it, with quotes doubled.
+    assert told in " ".join(done.out.split()).replace("''", "'")
     assert play.ran() == []
