@@ -331,12 +331,7 @@ class Reader:
 
     def env(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> dict[str, str]:
         out = {}
-        for number, (name, value) in enumerate(self.mapping(where, mapping, key).items(), 1):
-            name = str(name)
-            if self._glued(f"{where}.{key}", name, number, value, ()):
-                continue
-            if not self._is_variable(f"{where}.{key}", name, number):
-                continue
+        for name, value in self._variables(where, mapping, key):
             if isinstance(value, (dict, list)):
                 # A secret's value must not be repeated in a message.
                 self.findings.error(
@@ -352,12 +347,7 @@ class Reader:
     def secrets(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> tuple[str, ...]:
         """The names of secrets. Of a value it is looked at whether it can be one; it is in no message."""
         found = []
-        for number, (name, value) in enumerate(self.mapping(where, mapping, key).items(), 1):
-            name = str(name)
-            if self._glued(f"{where}.{key}", name, number, value, ()):
-                continue
-            if not self._is_variable(f"{where}.{key}", name, number):
-                continue
+        for name, value in self._variables(where, mapping, key):
             found.append(name)
             why = no_secret(value)
             if why:
@@ -381,6 +371,14 @@ class Reader:
                 f"{place}: {size} bytes are more than one argument or variable can have ({LONGEST}).",
                 "Put it into a file on the hosts, and name that.",
             )
+
+    def _variables(self, where: str, mapping: t.Mapping[str, t.Any], key: str) -> t.Iterator[tuple[str, t.Any]]:
+        """The entries of a mapping whose names can be those of environment variables; the others are told."""
+        place = f"{where}.{key}"
+        for number, (name, value) in enumerate(self.mapping(where, mapping, key).items(), 1):
+            name = str(name)
+            if not self._glued(place, name, number, value, ()) and self._is_variable(place, name, number):
+                yield name, value
 
     def _is_variable(self, place: str, name: str, number: int) -> bool:
         """What is no plain word may be a secret that a slip made a name: it is told by its position."""
