@@ -18,7 +18,7 @@ SCHEMA = 2
 
 
 @dataclass(frozen=True)
-class Known:
+class NotedPeer:
     """A peer that a router was started with: its place, and which start of it that was, as far as its version noted one."""
 
     member: str
@@ -66,7 +66,7 @@ class Label:
     backend: str | None = None
     policy: str | None = None
     dialect: str | None = None
-    peers: tuple[Known, ...] | None = None
+    peers: tuple[NotedPeer, ...] | None = None
     cache: Cached | None = None
     identity: t.Mapping[str, t.Any] = field(default_factory=dict)
     source: t.Mapping[str, t.Any] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def read(raw: t.Any, where: str) -> Label:
         backend=_maybe(value, "backend"),
         policy=_maybe(value, "policy"),
         dialect=_maybe(value, "dialect"),
-        peers=None if value.raw.get("peers") is None else tuple(_known(peer) for peer in value.each("peers")),
+        peers=None if value.raw.get("peers") is None else tuple(_noted_peer(peer) for peer in value.each("peers")),
         cache=_cached(value),
         identity=value.mapping("identity"),
         source=value.mapping("source"),
@@ -147,9 +147,9 @@ def _maybe(value: Checked, key: str) -> str | None:
     return value.text(key, required=False) or None
 
 
-def _known(peer: Checked) -> Known:
+def _noted_peer(peer: Checked) -> NotedPeer:
     """An entry of the snapshot of a router that was started with its peers."""
-    return Known(
+    return NotedPeer(
         peer.text("member"),
         peer.text("role"),
         peer.text("url"),

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..base.plain import Plain, to_plain
-from ..facts.label import Known
+from ..facts.label import NotedPeer
 from ..facts.observed import LiveMember, Now
 from ..spec.spec import ENGINE_ROLES
 from .situation import Situation
@@ -63,14 +63,17 @@ def started(now: Now) -> Start:
     return Start(now.restarts, now.pid, now.since)
 
 
-def same_start(noted: Known, now: Start) -> bool:
+def same_start(noted: NotedPeer, now: Start) -> bool:
     """Whether a peer still is the process that was noted. The time does not count: a clock may have been set since. What was noted by an
     older release without a start is believed."""
     return noted.restarts in (None, now.restarts) and noted.pid in (None, now.pid)
 
 
 def compare(
-    noted: t.Sequence[Known], peers: t.Sequence[Peer], kept: t.Mapping[str, LiveMember], ignore: t.Collection[str] = ()
+    noted: t.Sequence[NotedPeer],
+    peers: t.Sequence[Peer],
+    kept: t.Mapping[str, LiveMember],
+    ignore: t.Collection[str] = (),
 ) -> Change:
     """The peers of a router's snapshot against `peers`, of which `kept` run already. Of URLs in `ignore` nothing is known."""
     change = Change()
