@@ -103,7 +103,9 @@ def parse_addr(text: str) -> list[Link]:
     """What `ip -j -d addr` says. Raises one of ODD when it is not JSON, or of another shape."""
     found = []
     for raw in json.loads(text or "[]"):
-        if not raw.get("ifname"):
+        name = raw.get("ifname")
+        # Its name becomes a path below /sys.
+        if not isinstance(name, str) or not name or "\0" in name or "/" in name:
             continue
         flags = raw.get("flags") or []
         kind = str((raw.get("linkinfo") or {}).get("info_kind") or "")
@@ -111,7 +113,7 @@ def parse_addr(text: str) -> list[Link]:
             kind = "ppp"
         found.append(
             Link(
-                name=raw["ifname"],
+                name=name,
                 up="UP" in flags and raw.get("operstate") in ("UP", "UNKNOWN", None),
                 loopback="LOOPBACK" in flags,
                 kind=kind,

@@ -133,6 +133,11 @@ class Mode:
         return {**self.environment.get("all", {}), **self.environment.get(role, {})}
 
 
+def _width(written: float | str) -> int | str:
+    """A number without a fraction is an integer to the schema, however it is written."""
+    return int(written) if isinstance(written, float) else written
+
+
 def _texts(value: t.Any) -> tuple[str, ...]:
     return tuple(str(v) for v in value or ())
 
@@ -208,7 +213,7 @@ def from_plain(raw: t.Mapping[str, t.Any], source: str = "") -> Mode:
         environment={scope: _env(v) for scope, v in (raw.get("environment") or {}).items()},
         files=tuple(raw.get("files") or ()),
         bands=tuple(
-            Band(name, _texts(v["roles"]), v["width"], _texts(v.get("listen", v["roles"])))
+            Band(name, _texts(v["roles"]), _width(v["width"]), _texts(v.get("listen", v["roles"])))
             for name, v in (raw.get("bands") or {}).items()
         ),
         interface_plane=raw.get("interface_plane", "data"),
