@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import builders
+import tally
 import yaml
 from integration.conftest import Life, interface, spec
 from ports import free_block
@@ -32,18 +33,6 @@ Table = tuple[str, list[str], list[list[t.Any]]]
 
 
 @dataclass(frozen=True)
-class Task:
-    """One task of a run: on which hosts it ran, and what it cost until the next one."""
-
-    name: str
-    action: str
-    hosts: list[str]
-    skipped: int
-    cpu: float
-    wall: float
-
-
-@dataclass(frozen=True)
 class Cost:
     """What a run cost: seconds of CPU of the controller's processes without those that made the answers, and of the clock; the largest
     process in MB; the module calls, (module, host) each."""
@@ -51,7 +40,7 @@ class Cost:
     cpu: float
     wall: float
     rss: float
-    tasks: list[Task]
+    tasks: list[tally.Task]
     calls: list[tuple[str, str]]
 
     def called(self, module: str) -> int:
@@ -60,7 +49,7 @@ class Cost:
     @property
     def a_host(self) -> int:
         """How many tasks ran on the host that ran most."""
-        return max(Counter(host for task in self.tasks for host in task.hosts).values())
+        return max(tally.by_host(self.tasks).values())
 
 
 class Fleet:
@@ -105,19 +94,17 @@ class Fleet:
 
     def run(self, *words: str, collections: Path | None = None) -> Cost:
         """Run a playbook with these words over it, by the collection below `collections` or by this one; it must succeed."""
-        calls, tally = self.folder / "calls", self.folder / "tally.json"
+        calls, counted = self.folder / "calls", self.folder / "tally.json"
         calls.write_bytes(b"")
         environment = {
             **os.environ,
             "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_CALLBACK_PLUGINS": str(BENCH / "plugins" / "callback"),
-            "ANSIBLE_CALLBACKS_ENABLED": "tally",
+            **tally.environment(counted),
             "ANSIBLE_CONNECTION_PLUGINS": str(BENCH / "plugins" / "connection"),
             "ANSIBLE_HOME": str(self.folder / "home"),
             "PYTHONPATH": str(ROOT / "tests"),
             "PD_CANNED_FACTS": str(self.folder / "facts"),
             "PD_CANNED_CALLS": str(calls),
-            "PD_TALLY": str(tally),
         }
         if collections:
             environment["ANSIBLE_COLLECTIONS_PATH"] = str(collections)
@@ -137,7 +124,7 @@ class Fleet:
             cpu=used.ru_utime + used.ru_stime - sum(int(spent) for _module, _host, spent in lines) / 1e9,
             wall=wall,
             rss=used.ru_maxrss / 1024,
-            tasks=[Task(**task) for task in json.loads(tally.read_text())],
+            tasks=tally.read(counted),
             calls=[(module, host) for module, host, _spent in lines],
         )
 
