@@ -186,7 +186,7 @@ def _by_phase(cost: Cost) -> dict[str, float]:
     """Seconds of CPU by what a task is called, whichever group it names."""
     found: dict[str, float] = {}
     for task in cost.tasks:
-        name = re.sub(r"^inferops\.pd\.\w+ : |\bg\d{3}\b", "", task.name).strip()
+        name = re.sub(r"^inferops\.pd\.\w+ : |(\bg\d{3}(, )?)+|\d+ workloads", "", task.name).strip()
         found[name] = found.get(name, 0.0) + task.cpu
     return found
 
