@@ -134,7 +134,7 @@ class RunFolder:
     def said(self, wave: int) -> dict[str, Said]:
         """What was said in a wave, by workload, step and host."""
         base = os.path.join(self.path, "said", str(wave))
-        steps = sorted(os.listdir(base) if os.path.isdir(base) else [], key=_place)
+        steps = sorted(os.listdir(base) if os.path.isdir(base) else [], key=place_of)
         found: dict[str, dict[str, dict[str, Result]]] = {}
         for step in steps:
             for file in sorted(os.listdir(os.path.join(base, step))):
@@ -190,6 +190,7 @@ def told_by(file: str) -> str:
     return unquote(file.removesuffix(".json"))
 
 
-def _place(step: str) -> tuple[int, int]:
+def place_of(step: str) -> tuple[int, int]:
+    """Where a step comes among those of a wave."""
     name, _dot, number = step.partition(".")
     return int(number or 0), STEPS.index(name)

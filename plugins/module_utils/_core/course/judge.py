@@ -13,6 +13,7 @@ from ..report import verdict
 from ..report.verdict import Result
 from ..spec.workload import KINDS
 from .course import Course, Ending
+from .orders import TAKES_DOWN, leaves, stops
 
 # What each host of a plan said of the workload, by the step that it was said in, in the order of STEPS. A step of a round of renewal has
 # the round's number behind a dot, and comes after all that have none.
@@ -28,7 +29,7 @@ _ROUTER = ("leave", "router", "proof")
 def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = False, check: bool = False) -> Course:
     """The course after a phase. `stops`: what the run has started is stopped again when the verdict on it is bad (pd_on_failure: stop).
     `check`: of a check run, in which nothing was done and all goes well."""
-    if not course.goes_on:
+    if not course.goes_on or not applies(plan, phase):
         return course
     if check:
         return _checked(plan, course, phase)
@@ -37,6 +38,18 @@ def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = Fals
     return {"settle": _settled, "final": _final, "leave": _left, "forget": _forgotten}.get(phase, _stepped(phase))(
         plan, course, said, stops
     )
+
+
+def applies(plan: Plan, phase: str) -> bool:
+    """Whether a workload goes through a phase at all: others of its wave may, and it may not."""
+    phases = {step.phase for step in plan.steps}
+    down, goes = plan.action in TAKES_DOWN, plan.action == "remove"
+    return {
+        "leave": leaves(plan, phases) and not down,
+        "router_stop": down and "router_stop" in phases,
+        "stop": stops(plan, phases),
+        "forget": goes,
+    }.get(phase, phase in ("prepare", "lock") or not goes)
 
 
 # -- until members start ---------------------------------------------------------------------------------------------------------------
@@ -105,8 +118,10 @@ def _started(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
 
 
 def _created(said: Said) -> tuple[str, ...]:
-    """What this run has really created of members, by what its hosts said: a plan is no deed."""
-    every = (result for step, hosts in said.items() if _is(step, ("start",)) for result in hosts.values())
+    """What this run has really created of members, by what its hosts said: a plan is no deed. Of rounds of renewal the last one: those
+    before it went well."""
+    steps = [step for step in said if _is(step, ("start",))]
+    every = (result for step in {*steps[:1], *steps[-1:]} for result in said[step].values())
     return tuple(sorted({name for result in every for name in result.get("created") or ()}))
 
 
