@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ..plugin_utils._action import PdAction
@@ -27,11 +28,14 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         given = {name: to_plain(value) for name, value in self.args.items() if value is not None}
-        if "keys" not in given:
-            # The engines are on other hosts, whose secrets nobody can read here.
-            given["keys"] = sealed(keys_of(self, given["plan"]))
+        group = str(given["plan"].get("group"))
+        # The engines are on other hosts, whose secrets nobody can read here.
+        keys = json.loads(given.pop("keys")) if "keys" in given else keys_of(self, given["plan"])
+        one = {name: given.pop(name) for name in ("plan", "members", "formations") if name in given}
+        arguments = {**given, "workloads": [{**one, "group": group}], "keys": sealed({group: keys})}
         result = self._execute_module(
-            module_name="inferops.pd.group_proof", module_args=given, task_vars=self.task_vars
+            module_name="inferops.pd.group_proof", module_args=arguments, task_vars=self.task_vars
         )
         result.pop("invocation", None)
-        return {**result, "group": str(given["plan"].get("group"))}
+        found = t.cast("dict[str, dict[str, t.Any]]", result.pop("workloads", None) or {})
+        return {**result, **(found.get(group) or {}), "group": group}

@@ -24,7 +24,7 @@ from ..plugin_utils._action import PdAction
 from ..plugin_utils._keys import first_keys, keys_of
 from ..plugin_utils._plain import sealed, to_plain
 from ..plugin_utils.locking import FirstLock, holder
-from ..plugin_utils.waiting import asked, wait_for_members
+from ..plugin_utils.waiting import Calls, asked, notes_of, wait_for_members, waited
 
 PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
 
@@ -231,10 +231,12 @@ class ActionModule(PdAction):
                 self._display.display(f"{host} | {name}: ready after {seen.get('elapsed') or 0:.1f} s")
             else:
                 alone = Roll(({"id": name, "role": "router"},), (host,), host)
-                waited = wait_for_members(self, plan, "router", alone, self.runtime_options(), holder=holder(plan.run))
-                result["waited"] = waited
-                if waited.get("not_ready"):
-                    result |= {"failed": True, "msg": router_msg(name, waited["members"].get(name) or {})}
+                calls = Calls(self, self.runtime_options(), holder(plan.run))
+                one = waited(plan, "router", alone, host)
+                seen = wait_for_members(calls, [one], notes_of(self, plan.group))[plan.group]
+                result["waited"] = seen
+                if seen.get("not_ready"):
+                    result |= {"failed": True, "msg": router_msg(name, seen["members"].get(name) or {})}
                     return
                 if order["peers"]:
                     # Once more, now that it answers: registering is a change, and needs the lock.

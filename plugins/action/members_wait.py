@@ -11,7 +11,7 @@ from ..module_utils._core.plan.value import Plan, Roll
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils.locking import holder
-from ..plugin_utils.waiting import SLICE, wait_for_members
+from ..plugin_utils.waiting import SLICE, Calls, notes_of, wait_for_members, waited
 
 
 class ActionModule(PdAction):
@@ -34,18 +34,15 @@ class ActionModule(PdAction):
         plan = Plan.from_plain(raw, self.task_vars["inventory_hostname"])
         if self._task.check_mode:
             return {"skipped": True, "skip_reason": "check mode: nothing was started, so nothing is waited for"}
-        result = wait_for_members(
-            self,
-            plan,
-            phase,
-            Roll.of(raw, phase),
-            self.runtime_options(),
-            limit=self.args["limit"],
-            hold=self.args["hold"],
-            give_up=self.args["give_up"],
-            slice_=min(30, max(1, self.args["slice"])),
-            holder=holder(plan.run),
-            explain=self.args["explain"],
+        roll = Roll.of(raw, phase)
+        name = self.task_vars["inventory_hostname"]
+        one = waited(plan, phase, roll, name, self.args["limit"], first=self.args["give_up"] == "first")
+        if not one.members:
+            return {"skipped": True, "skip_reason": f"no {phase} of {plan.group} is on {name}", "changed": False}
+        calls = Calls(
+            self, self.runtime_options(), holder(plan.run) if self.args["hold"] else None, self.args["explain"]
         )
+        slice_ = min(30, max(1, self.args["slice"]))
+        result = wait_for_members(calls, [one], notes_of(self, plan.group), slice_=slice_)[plan.group]
         result["failed"] = bool(self.args["strict"] and result.get("not_ready"))
         return result
