@@ -6,6 +6,7 @@ members need apart from that."""
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
@@ -22,7 +23,7 @@ from ..plugin_utils._plain import sealed, to_plain
 from ..plugin_utils._run import RUN, RunAction
 from ..plugin_utils.locking import FirstLock
 from ..plugin_utils.run_folder import Result
-from ..plugin_utils.waiting import Waiting, asked, wait_for_members
+from ..plugin_utils.waiting import Calls, asked, notes_of, of_router, wait_for_members
 
 Orders = dict[str, Order]
 Parcels = t.Mapping[str, Parcel]
@@ -242,15 +243,11 @@ class ActionModule(RunAction):
         self.folder.say(self.wave, self.step(self.args["phase"]), self.host, {n: results[n] for n in orders if n in results})
 
     def _wait_for_routers(self, late: Orders, parcels: Parcels, results: dict[str, Result]) -> None:
-        waits = [
-            Waiting.of_routers(parcels[name].plan, order.share.members_of("router"), self.host) for name, order in late.items()
-        ]
+        waits = [of_router(parcels[name], order.share.members_of("router")[0]) for name, order in late.items()]
+        calls = Calls(self, self.runtime_options(), self.holder(parcels[name] for name in late))
         step = self.step(self.args["phase"])
-        waited = self.asked(
-            step,
-            late,
-            lambda: wait_for_members(self, waits, self.runtime_options(), self.holder(parcels[n] for n in late)),
-        )
+        notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.host}")
+        waited = self.asked(step, late, lambda: wait_for_members(calls, waits, notes))
         again: Orders = {}
         for name, order in late.items():
             found = waited.get(name) or {}

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ..plugin_utils._run import RUN, RunAction
 from ..plugin_utils.run_folder import AGAIN
-from ..plugin_utils.waiting import SLICE, Waiting, wait_for_members
+from ..plugin_utils.waiting import SLICE, Calls, notes_of, of_engines, wait_for_members
 
 
 class ActionModule(RunAction):
@@ -42,21 +43,14 @@ class ActionModule(RunAction):
             return away
         spent = {} if again or explain else self.folder.said_by(self.wave, step, self.host)
         waits = [
-            Waiting.of_engines(parcel, self.args["limit"], float((spent.get(name) or {}).get("elapsed") or 0))
+            of_engines(parcel, self.args["limit"], float((spent.get(name) or {}).get("elapsed") or 0))
             for name, parcel in found.items()
         ]
+        calls = Calls(self, self.runtime_options(), self.holder(found.values()), explain)
+        slice_ = min(30, max(1, self.args["slice"]))
+        notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.wave}-{step}")
         results = self.asked(
-            step,
-            found,
-            lambda: wait_for_members(
-                self,
-                waits,
-                self.runtime_options(),
-                self.holder(found.values()),
-                patience=self.args["patience"],
-                slice_=min(30, max(1, self.args["slice"])),
-                explain=explain,
-            ),
+            step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_)
         )
         told = {name: result["msg"] for name, result in results.items() if result.get("not_ready")}
         return {"changed": False, "not_ready": told}

@@ -22,7 +22,8 @@ _ROUTERS = ("peers", "add", "starts", "peer_argv")
 @dataclass(frozen=True)
 class Parcel:
     """A plan as one inventory host has it: `plan` with its own members and places alone. `phases` are those of the whole plan's steps,
-    `everyone` all engines of it as {id, role}, `order` all inventory hosts in the order in which they are locked. Of a round of renewal,
+    `everyone` all engines of it as {id, role}, `order` all inventory hosts in the order in which they are locked. `waits` are the hosts
+    of engines, `limit` the seconds that one of these may take to start. Of a round of renewal,
     `because` are the members that others are renewed for. On the router's host
     `proof` is what a proof is asked with, and `faces` one member of each role, to read of it what its role asks of who calls it."""
 
@@ -31,6 +32,8 @@ class Parcel:
     phases: frozenset[str]
     everyone: tuple[Plain, ...]
     order: tuple[str, ...]
+    waits: tuple[str, ...] = ()
+    limit: float = 0.0
     because: tuple[str, ...] = ()
     proof: Plain | None = None
     faces: tuple[Plain, ...] = ()
@@ -45,6 +48,8 @@ class Parcel:
             frozenset(texts(shared, "phases")),
             every(shared, "everyone"),
             texts(shared, "order"),
+            texts(shared, "waits"),
+            float(shared.get("limit") or 0),
             texts(shared, "because"),
             own.get("proof"),
             every(own, "faces"),
@@ -82,6 +87,8 @@ def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict
         "phases": sorted({step.phase for step in plan.steps}),
         "everyone": [{"id": m["id"], "role": m["role"]} for m in engines],
         "order": locked_in_order(raw),
+        "waits": sorted({part["through"] for m in engines for part in m["parts"]}),
+        "limit": max((m["probe"]["limit"] for m in engines), default=0.0),
         "because": list(because),
     }
     own: dict[str, dict[str, t.Any]] = {}
