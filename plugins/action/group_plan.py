@@ -13,6 +13,7 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, sentences
 from ..module_utils._core.base.values import integer
 from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report import status
 from ..module_utils._core.spec.spec import ENGINE_ROLES
@@ -94,7 +95,7 @@ class ActionModule(PdAction):
             forget=names_list(self.args["forget_tombstone"]),
             counts=self._counts(),
             allow_scale_down=self.args["allow_scale_down"],
-            reserved=[Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()],
+            reserved=Reserved.of(Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()),
             reach=self.reach(),
         )
 

@@ -64,7 +64,7 @@ class _Slices:
     ) -> None:
         hosts = reality.hosts
         parts |= {m.host for m in situation.members} | {s.member.host for s in situation.strays}
-        parts |= {h for h, host in hosts.items() if name in host.records}
+        parts |= {host for host, _record in hosts.sight(name).records}
         watched = {*watched, *(grave.host for grave in situation.tombstones)}
         watched |= {place.host for place in situation.noted.members} if situation.noted else set()
         self.situation = situation
@@ -111,7 +111,7 @@ def slices_of(
     """Each host's slice: who must be there, who must not, who is to be started, and what the plan took for granted."""
     name, hosts = request.name, request.hosts
     watched = {host for names in request.patterns.values() for host in names}
-    watched |= {h for h, host in hosts.items() if any(hold.group == name for hold in host.holds)}
+    watched.update(hosts.sight(name).holding)
     slices = _Slices(name, situation, request.reality, {host for m in members for host in m.hosts}, watched)
     create = {m.id for m in choice.replace} | {member_id(name, one.role, one.index) for one in choice.create}
     for member in members:
