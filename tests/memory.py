@@ -438,7 +438,7 @@ def told(facts: Facts) -> Facts:
     digests = {g: observed.digest_of_group(g, held, store.record(g)) for g in groups}
     used = [*facts["ports"]["used"], *_listeners(facts)]
     ports = {**facts["ports"], "used": used}
-    return {**facts, "ports": ports, "digest": observed.digest(held), "digests": digests}
+    return {**facts, "ports": ports, "held": observed.held(held), "digests": digests}
 
 
 def _listeners(facts: Facts) -> list[dict[str, t.Any]]:

@@ -288,7 +288,7 @@ def host(name: str, **changes: t.Any) -> Host:
         "images": {},
         "members": [],
         "records": {},
-        "digest": "d",
+        "held": {},
     }
     facts.update(changes)
     return read_host(name, facts)
