@@ -369,9 +369,7 @@ class Wave:
                 if number >= len(plan.renew or ()):
                     continue
                 plan = plan.round(number)
-                said = {
-                    step.partition(".")[0]: told for step, told in said.items() if step.endswith(f".{number + 1}")
-                }
+                said = {step.partition(".")[0]: told for step, told in said.items() if step.endswith(f".{number + 1}")}
                 if not said:
                     continue
             ordered = {step: said[step] for step in sorted(said, key=place_of)}
@@ -415,7 +413,7 @@ def told(facts: Facts) -> Facts:
     digests = {g: observed.digest_of_group(g, held, store.record(g)) for g in groups}
     used = [*facts["ports"]["used"], *_listeners(facts)]
     ports = {**facts["ports"], "used": used}
-    return {**facts, "ports": ports, "digest": observed.digest(held), "digests": digests}
+    return {**facts, "ports": ports, "held": observed.held(held), "digests": digests}
 
 
 def _listeners(facts: Facts) -> list[dict[str, t.Any]]:

@@ -16,9 +16,10 @@ from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Run
 from ..module_utils._core.plan.value import Plan
-from ..module_utils._core.plan.waves import waves_of
+from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import status
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
@@ -78,12 +79,12 @@ class ActionModule(PdAction):
         check_batch(self._task, self.task_vars)
         every = self._every()
         run, counts = self.new_run(), self._counts()
-        reserved: list[Plan] = []
+        reserved = Reserved()
         for one in every:
             self._make(one, self._asked(one, replace(run, formation=self.new_run().formation), counts, reserved))
             # The next one sees what this one takes, and where its cache service will be. What is removed takes nothing.
             if one.plan is not None and one.refusal is None and one.action != "remove":
-                reserved.append(one.plan)
+                reserved = reserved.beside(one.plan)
         return self._answer(every)
 
     def _every(self) -> list[One]:
@@ -185,11 +186,11 @@ class ActionModule(PdAction):
         names = [one.name for one in every]
         groups = [one.name for one in every if one.works.kind is GROUP] if self.args["spec"] is None else []
         needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
-        waves = waves_of(going, self.args["action"], self.args["parallel"])
-        rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in waves]
+        made = waves(going, needs, self.args["parallel"])
+        rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
         refused = {one.name: f"{one.refusal.head} The plan above says why." for one in every if one.refusal}
         # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.
-        return Index([list(wave) for wave in waves], rounds, needs, refused, halts=self.args["action"] == "restart")
+        return Index([list(wave) for wave in made], rounds, needs, refused, halts=self.args["action"] == "restart")
 
     def _wave(self, number: int, index: Index, plans: t.Mapping[str, Plan]) -> dict[str, t.Any]:
         """What the roles ask of a wave: who is in it, and which parts of what may be done there are."""
@@ -201,7 +202,7 @@ class ActionModule(PdAction):
         for refusal in bad:
             self._display.display("\n".join(filter(None, [refusal.head, as_text(refusal.findings)])))
 
-    def _asked(self, one: One, run: Run, counts: t.Mapping[str, int], reserved: t.Sequence[Plan]) -> Asked:
+    def _asked(self, one: One, run: Run, counts: t.Mapping[str, int], reserved: Reserved) -> Asked:
         """What is wanted of a workload, and what this run has seen."""
         return Asked(
             name=one.name,

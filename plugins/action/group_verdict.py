@@ -112,8 +112,14 @@ class ActionModule(PdAction):
         self._display.display("\n\n".join(blocks))
         failed = [*touched, *refused]
         msg = f"{len(failed)} of {count} failed: {names(failed)}." + (f" Not touched: {names(left)}." if left else "")
-        told = {name: dict(one.short) for name, one in bad.items()} | {name: {"good": False, "refused": True} for name in refused}
-        return {"good": False, "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg, "workloads": told}
+        told = {name: dict(one.short) for name, one in bad.items()} | {
+            name: {"good": False, "refused": True} for name in refused
+        }
+        return {
+            "good": False,
+            "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg,
+            "workloads": told,
+        }
 
 
 def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:

@@ -88,7 +88,9 @@ class ActionModule(RunAction):
     def _members(self, orders: Orders, parcels: Parcels, secrets: t.Mapping[str, t.Any]) -> dict[str, Result]:
         given = {name: self._given(order, parcels[name]) for name, order in orders.items()}
         keys = {
-            name: first_keys(keys_of(self, parcels[name].for_keys())) for name, order in orders.items() if order.peers is not None
+            name: first_keys(keys_of(self, parcels[name].for_keys()))
+            for name, order in orders.items()
+            if order.peers is not None
         }
         arguments = {
             "orders": list(given.values()),
@@ -240,7 +242,9 @@ class ActionModule(RunAction):
         for name, order in orders.items():
             if order.phase == "router" and name in results and not order.held:
                 _judge_peers(results[name])
-        self.folder.say(self.wave, self.step(self.args["phase"]), self.host, {n: results[n] for n in orders if n in results})
+        self.folder.say(
+            self.wave, self.step(self.args["phase"]), self.host, {n: results[n] for n in orders if n in results}
+        )
 
     def _wait_for_routers(self, late: Orders, parcels: Parcels, results: dict[str, Result]) -> None:
         waits = [of_router(parcels[name], order.share.members_of("router")[0]) for name, order in late.items()]
@@ -267,7 +271,8 @@ class ActionModule(RunAction):
     def _told(self, phase: str, results: t.Mapping[str, Result]) -> dict[str, t.Any]:
         """The task's result: what was done, in short. What went wrong is data, which the verdict tells."""
         told = {
-            name: {key: result[key] for key in _TOLD if result.get(key)} | ({} if result.get("ok", True) else {"ok": False})
+            name: {key: result[key] for key in _TOLD if result.get(key)}
+            | ({} if result.get("ok", True) else {"ok": False})
             for name, result in results.items()
         }
         changed = any(result.get("changed") for result in results.values())

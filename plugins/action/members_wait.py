@@ -32,7 +32,9 @@ class ActionModule(RunAction):
         found = {
             name: parcel
             for name, (parcel, course) in self.parcels().items()
-            if (course.unproven if explain else course.goes_on) and not self._refused(name) and parcel.takes_part(course)
+            if (course.unproven if explain else course.goes_on)
+            and not self._refused(name)
+            and parcel.takes_part(course)
         }
         if not found:
             return {"skipped": True, "skip_reason": f"nothing is waited for on {self.host}"}
@@ -49,9 +51,7 @@ class ActionModule(RunAction):
         calls = Calls(self, self.runtime_options(), self.holder(found.values()), explain)
         slice_ = min(30, max(1, self.args["slice"]))
         notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.wave}-{step}")
-        results = self.asked(
-            step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_)
-        )
+        results = self.asked(step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_))
         told = {name: result["msg"] for name, result in results.items() if result.get("not_ready")}
         return {"changed": False, "not_ready": told}
 

@@ -122,7 +122,9 @@ class RunFolder:
 
     def hosts(self, wave: int) -> list[str]:
         """The inventory hosts that have a part in a wave."""
-        return sorted({host for name in self.names(wave) for host in self._read("shared", f"{_file(name)}.json")["order"]})
+        return sorted(
+            {host for name in self.names(wave) for host in self._read("shared", f"{_file(name)}.json")["order"]}
+        )
 
     # -- what became of it ---------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,21 @@ from .orders import TAKES_DOWN, leaves, stops
 # the round's number behind a dot, and comes after all that have none.
 Said = t.Mapping[str, t.Mapping[str, Result]]
 
-STEPS = ("prepare", "lock", "unlock", "leave", "router_stop", "stop", "forget", "start", "wait", "undo", "router", "proof", "endpoint")
+STEPS = (
+    "prepare",
+    "lock",
+    "unlock",
+    "leave",
+    "router_stop",
+    "stop",
+    "forget",
+    "start",
+    "wait",
+    "undo",
+    "router",
+    "proof",
+    "endpoint",
+)
 # Phases after which a course is judged, and the steps that each verdict rests on.
 PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
 _ENGINES = ("start", "wait")

@@ -209,7 +209,14 @@ def stops(plan: Plan, phases: t.Collection[str]) -> bool:
 
 def parts_of(plans: t.Iterable[Plan]) -> dict[str, t.Any]:
     """Which parts of what may be done in a wave there are in one of these plans: what the roles go through. Lists are of inventory hosts."""
-    found: dict[str, t.Any] = {"fetches": False, "fences": False, "unroutes": False, "stops": False, "forgets": False, "forms": False}
+    found: dict[str, t.Any] = {
+        "fetches": False,
+        "fences": False,
+        "unroutes": False,
+        "stops": False,
+        "forgets": False,
+        "forms": False,
+    }
     hosts: set[str] = set()
     routers: set[str] = set()
     leaving: set[str] = set()

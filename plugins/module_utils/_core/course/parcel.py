@@ -124,6 +124,8 @@ def _proof(raw: Plain) -> dict[str, t.Any]:
     return {
         **{key: raw.get(key) for key in ("group", "kind", "endpoint", "proof", "formation")},
         "members": engines,
-        "router": {"member": {"url": (router.get("member") or {}).get("url")}, "spare": list(router.get("spare") or ())},
+        "router": {
+            "member": {"url": (router.get("member") or {}).get("url")},
+            "spare": list(router.get("spare") or ()),
+        },
     }
-
