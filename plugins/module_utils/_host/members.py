@@ -347,7 +347,7 @@ class Work:
         stale = ""
         if seen.group and observed.digest_of_group(self.group, labels, self._record()) != seen.group:
             stale = "another run has changed its members since the plan was made"
-        elif seen.host and observed.digest(labels) != seen.host:
+        elif seen.host and observed.digest(labels, seen.together) != seen.host:
             stale = "another run has changed the members of this host since the plan was made"
         if not stale:
             return
