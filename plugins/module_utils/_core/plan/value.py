@@ -246,6 +246,11 @@ class Plan:
         """Every member but the router."""
         return tuple(m for m in self.members if m.role != "router")
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be done. What waits only changes nothing, and is done all the same."""
+        return not (self.changed or self.steps)
+
     def of(self, phase: str) -> tuple[Member, ...]:
         """The members that a phase of starting or waiting is about: the router, or all others."""
         return tuple(m for m in self.members if (m.role == "router") == (phase == "router"))
