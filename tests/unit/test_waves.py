@@ -8,16 +8,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from builders import Fleet, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan, Step
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import kinds_in_order, waves
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.workload import CACHE, GROUP
 
-WORK = (Step("start", "create", "a-prefill-0", "h1", "wanted"),)
 
-
-def plans(action: str, *names: str, idle: t.Collection[str] = ()) -> dict[str, Plan]:
+def plans(action: str, *names: str) -> dict[str, Plan]:
     """A plan a name; those that begin with `lm` are cache services."""
     return {
         name: Plan(
@@ -30,7 +27,6 @@ def plans(action: str, *names: str, idle: t.Collection[str] = ()) -> dict[str, P
             revision=None,
             formation=None,
             generation=1,
-            steps=() if name in idle else WORK,
         )
         for name in names
     }
@@ -62,26 +58,9 @@ def test_who_goes_together(action, parallel, names, expected):
     assert told(waves(plans(action, *names.split()), parallel)) == expected
 
 
-@pytest.mark.parametrize("action", ["deploy", "restart", "remove"])
-def test_whom_nothing_is_done_with_is_in_no_wave(action):
-    assert told(waves(plans(action, "a", "b", idle={"a"}))) == "b"
-    assert waves(plans(action, "a", idle={"a"})) == ()
-
-
-def test_a_group_that_only_waits_is_in_a_wave_and_one_that_is_removed_while_hosts_know_it():
-    fleet = Fleet(h1={"gpus": 2})
-    fleet.deploy(spec())
-    assert fleet.plan(spec()).value.idle
-    fleet.live("demo-prefill-0")["ready"] = False
-    waiting = fleet.plan(spec()).value
-    assert (waiting.changed, told(waves({"demo": waiting}))) == (False, "demo")
-    for facts in fleet.facts.values():
-        facts["members"] = []
-    gone = fleet.plan(None, "remove", "demo").value
-    assert told(waves({"demo": gone})) == "demo", "its record is left"
-    for facts in fleet.facts.values():
-        facts["records"] = {}
-    assert fleet.plan(None, "remove", "demo").value.idle
+def test_services_beside_groups_that_restart_are_one_wave():
+    beside = {**plans("deploy", "lm1", "lm2"), **plans("restart", "a", "b")}
+    assert told(waves(beside)) == "lm1 lm2 | a | b"
 
 
 def test_plans_are_made_in_the_order_of_the_waves():

@@ -21,16 +21,16 @@ def kinds_in_order(action: str) -> tuple[Kind, Kind]:
 
 
 def waves(plans: t.Mapping[str, Plan], parallel: int | None = None) -> tuple[tuple[str, ...], ...]:
-    """The names of the workloads of each wave. `plans` are those of one run by name, in the order in which they were made: within a kind it
-    is kept. A workload that nothing is to be done with is in no wave.
+    """The names of the workloads of each wave. `plans` are those of one run with which something is to be done, by name, in the order in
+    which they were made: within a kind it is kept. Nobody competes in a wave, since each plan was made beside those before it.
 
-    `parallel` is how many may go together at most; None or 0 leaves it to the action: all, or one where workloads that serve stop. Nobody
-    competes in a wave: each plan was made beside those before it."""
+    `parallel` is how many may go together at most; None or 0 leaves it to what is done: all of a kind, or one where those that serve stop.
+    What a run of groups does to services beside them is no restart, whatever it does to the groups."""
     found: list[tuple[str, ...]] = []
-    coming = {name: plan for name, plan in plans.items() if not plan.idle}
-    action = next((plan.action for plan in coming.values()), "")
-    most = parallel or (1 if action in _ONE_BY_ONE else len(coming))
-    for kind in kinds_in_order(action):
-        names = [name for name, plan in coming.items() if plan.kind == kind.name]
-        found += [tuple(names[at : at + most]) for at in range(0, len(names), max(1, most))]
+    removing = any(plan.action == "remove" for plan in plans.values())
+    for kind in kinds_in_order("remove" if removing else ""):
+        mine = [name for name, plan in plans.items() if plan.kind == kind.name]
+        one_by_one = any(plans[name].action in _ONE_BY_ONE for name in mine)
+        most = parallel or (1 if one_by_one else len(mine))
+        found += [tuple(mine[at : at + most]) for at in range(0, len(mine), max(1, most))]
     return tuple(found)
