@@ -6,6 +6,7 @@ comes."""
 
 from __future__ import annotations
 
+import sys
 import typing as t
 
 import pytest
@@ -170,3 +171,49 @@ def test_a_group_beside_its_planned_service_is_what_it_is_once_that_runs(provide
     # The plan that was made first is the one that is carried out.
     fleet.apply(Made(early, findings, verdict))
     assert fleet.carried, fleet.said
+
+
+# -- many of them -------------------------------------------------------------------------------------------------------------------
+
+
+FEW = 4
+
+
+def calls(work: t.Callable[[], object]) -> int:
+    """How many functions it calls, Python's own included: what it costs, whatever else the machine does."""
+    count = 0
+
+    def counted(_frame: object, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("action", ["deploy", "restart"])
+def test_one_more_group_costs_the_same_beside_few_others_and_beside_many(action):
+    cost = []
+    for number in (FEW, 2 * FEW):
+        fleet = Fleet(**{f"h{at}": {"gpus": 2} for at in range(number)})
+        raw = [spec(**{role: {"hosts": f"h{at}"} for role in ("prefill", "decode", "router")}) for at in range(number)]
+        if action == "restart":
+            for at in range(number):
+                fleet.apply(fleet.plan(raw[at], name=f"g{at}"))
+        hosts, reserved, requests = Hosts(fleet.hosts()), Reserved(), []
+        for at in range(number):
+            verdict = validate.validate(f"g{at}", raw[at], catalogue())
+            assert verdict.group is not None
+            assert verdict.template is not None
+            patterns = {role: [f"h{at}"] for role in ("prefill", "decode", "router")}
+            asked = (verdict.group, verdict.template, patterns, t.cast("t.Any", action))
+            requests.append(Request(*asked, Reality(hosts, RUN, reserved=reserved)))
+            reserved = reserved.beside(make(requests[-1], Findings()))
+        cost.append(calls(lambda last=requests[-1]: make(last, Findings())))  # type: ignore[misc]
+    assert cost[0] > 1000
+    assert cost[1] - cost[0] < FEW, "less than a call a host more"
