@@ -77,7 +77,7 @@ class ActionModule(PdAction):
         messages = [] if self.args["show"] else sentences(notes)
         deployed = [name for name in results if name not in skipped]
         answer = self._answer(works, results, deployed)
-        answer["look"] = self._hosts(works, entries, answer.get("caches") or ())
+        answer["look"] = self._first(works, entries, answer.get("caches") or ())
         return {**answer, "warnings": [*misspelt(self.task_vars), *messages]}
 
     def _answer(self, works: Workloads, results: dict[str, dict[str, t.Any]], deployed: list[str]) -> dict[str, t.Any]:
@@ -135,12 +135,12 @@ class ActionModule(PdAction):
             raise PdError("A spec that is given has one name.")
         return selector.names[0]
 
-    def _hosts(self, works: Workloads, entries: t.Mapping[str, t.Any], caches: t.Sequence[str]) -> list[str] | None:
-        """The hosts to look at for what was selected; None for all of the play, also of services: members anywhere may use one."""
+    def _first(self, works: Workloads, entries: t.Mapping[str, t.Any], caches: t.Sequence[str]) -> list[str] | None:
+        """The hosts to look at for what was selected. None for all of the play: also for services, which members anywhere may use, and
+        where the verdict is not the point, as for a removal: a host that a group has left keeps a record, and nothing is to stay."""
         selector = self.selector(works.kind)
-        if self.args["spec"] is not None or selector is None or selector.every or works.kind is CACHE:
-            return None
-        return look_at(self, entries, caches)
+        everywhere = selector is None or selector.every or works.kind is CACHE or self.args["fail_on"] == "never"
+        return None if everywhere or self.args["spec"] is not None else look_at(self, entries, caches)
 
     def _which(self, works: Workloads, how: str) -> str:
         return " ".join([f"Say which {works.kind.noun}: {how}", *misspelt(self.task_vars)])

@@ -9,7 +9,10 @@ import typing as t
 
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.plan.pointed import pointed
+from ..module_utils._core.report.users import uses
+from ..module_utils._core.spec.workload import CACHE
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._caches import deployed
 from ..plugin_utils._plain import names_list
 
 
@@ -22,9 +25,16 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         inventory = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        found = pointed(names_list(self.args["names"]), self.seen().hosts, inventory)
+        names = names_list(self.args["names"])
+        found = pointed([*names, *self._used(names)], self.seen().hosts, inventory)
         # One whose facts are of an earlier look than the first is asked again.
         first = self.args["look"]
         asked = set(self.asked()) if first is None else set(names_list(first))
         left = self.living() - asked - set(self.away())
         return {"hosts": sorted(left if found.why else left & found.hosts, key=natural), "why": dict(found.why)}
+
+    def _used(self, names: t.Collection[str]) -> list[str]:
+        """Services that members of these groups run with although their specs name others by now."""
+        mine = [m for host in self.seen().hosts.values() for m in host.members if m.group in names]
+        ours = {name: entry for name, entry in self.entries(CACHE).items() if name not in names and deployed(entry)}
+        return [name for name in ours if any(uses(member, name) for member in mine)]

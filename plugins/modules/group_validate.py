@@ -132,7 +132,7 @@ look:
     - The hosts to look at for what O(name) selects, those that the specs name and those of the cache services that they use. What records
       of these hosts point at is to be looked at after them, see M(inferops.pd.hosts_pointed).
     - Null for every host of the play, where nothing was selected, or V(all); for cache services, which members on any host may use; and
-      where a spec does not say all of its hosts, as of one that is no longer in the inventory.
+      with O(fail_on=never), as for a removal, which is to leave nothing on any host.
   returned: always
   type: list
   elements: str

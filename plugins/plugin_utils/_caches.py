@@ -77,10 +77,13 @@ def deployed_for(action: Inventory, group: str) -> list[str]:
     """The services that a group of pd_groups names and that the collection deploys: they start before its members."""
     users = action.users_by_service()
     return sorted(
-        name
-        for name, entry in action.entries(CACHE).items()
-        if isinstance(entry, dict) and not entry.get("address") and group in users.get(name, ())
+        name for name, entry in action.entries(CACHE).items() if deployed(entry) and group in users.get(name, ())
     )
+
+
+def deployed(entry: t.Any) -> bool:
+    """Whether an entry is of a service that the collection deploys."""
+    return isinstance(entry, dict) and not entry.get("address")
 
 
 def observe(service: CacheService) -> dict[str, t.Any]:

@@ -145,13 +145,18 @@ def test_the_hosts_that_are_named(written: t.Any, names: list[str], look: list[s
 
 
 @pytest.mark.parametrize(
-    ("written", "parts", "look"),
-    [("a", ["a"], ["h1", "h2"]), ("c", ["store", "c"], ["h4", "h5"]), ("gone", ["gone"], None), ("a,torn", ["a", "torn"], None)],
-)  # fmt: skip
-def test_a_verdict_has_the_same_look(written: str, parts: list[str], look: list[str] | None) -> None:
-    answer = action(group_validate.ActionModule, FLEET, name=written, fail_on="never").act()
+    ("written", "parts", "look"), [("a", ["a"], ["h1", "h2"]), ("c", ["store", "c"], ["h4", "h5"])]
+)
+def test_a_verdict_has_the_same_look(written: str, parts: list[str], look: list[str]) -> None:
+    answer = action(group_validate.ActionModule, FLEET, name=written).act()
     assert [one["name"] for one in answer["parts"]] == parts
     assert answer["look"] == look
+
+
+def test_nothing_is_to_stay_of_what_is_removed_and_so_all_are_looked_at() -> None:
+    for written, names in (("a", ["a"]), ("a,gone,torn", ["a", "torn", "gone"])):
+        answer = action(group_validate.ActionModule, FLEET, name=written, fail_on="never").act()
+        assert (answer["names"], answer["look"]) == (names, None)
 
 
 def test_services_are_looked_for_everywhere() -> None:
@@ -230,6 +235,21 @@ def test_the_hosts_that_records_point_at(said: Vars, names: list[str], hosts: li
 def test_facts_of_an_earlier_look_are_none_of_the_first() -> None:
     said = {"h1": facts(1, record("a", "h1", "h2")), "h2": facts(2)}
     assert action(hosts_pointed.ActionModule, {}, said, names=["a"], look=["h1"]).act()["hosts"] == ["h2"]
+
+
+@pytest.mark.parametrize(
+    ("service_", "hosts"),
+    # The group's spec names another one by now; where store is, nobody has said. What is run elsewhere is nobody's to look for.
+    [("store", [f"h{n}" for n in range(2, 10)]), ("theirs", []), (None, [])],
+)
+def test_the_services_that_members_run_with_are_looked_for(service_: str | None, hosts: list[str]) -> None:
+    cache = {"provider": "lmcache", "service": service_, "injected": True, "options": {}}
+    label = {
+        "schema": 1, "group": "a", "member": "a-decode-0", "role": "decode", "index": 0, "revision": "r", "generation": 1, "port": 40000,
+        "ports": {}, "gpus": [], "url": "http://10.0.0.1:40000", "runtime": "supervisor", **({"cache": cache} if service_ else {}),
+    }  # fmt: skip
+    said = {"h1": facts(1, record("a", "h1"), members=[{"label": label, "state": "running", "ready": True}])}
+    assert action(hosts_pointed.ActionModule, FLEET, said, names=["a"]).act()["hosts"] == hosts
 
 
 def test_a_host_out_of_service_is_not_asked() -> None:

@@ -166,7 +166,8 @@ def _say_clients(draft: ServiceDraft) -> bool:
     coming = {member_id(asked.name, one.role, one.index) for one in choice.create}
     again = [*(m for m, _w in choice.leave if m.id in coming), *choice.replace]
     alive = {m.group for host in asked.hosts.values() for m in host.members if m.alive}
-    users = [name for name in asked.reality.users if name in alive]
+    # Where not every host was looked at, any of them may run.
+    users = [name for name in asked.reality.users if name in alive or asked.reality.reach.passed]
     if not again or not users:
         return False
     places = {m.id: (m.address, m.leader.port) for m in draft.members}
