@@ -87,7 +87,12 @@ class ActionModule(PdAction):
         judged = [services.judge(name, self.entry(name, CACHE)) for name in caches]
         parts = [_part(CACHE.name, one.name, services.observe(one)) for one in judged]
         parts += [_part(works.kind.name, name, results[name].get("observe") or {}) for name in deployed]
-        answer = {"names": deployed, "parts": parts, "valid": all(r["valid"] for r in results.values())}
+        answer: dict[str, t.Any] = {
+            "names": deployed,
+            "workloads": [{"kind": part["kind"], "name": part["name"]} for part in parts],
+            "parts": parts,
+            "valid": all(r["valid"] for r in results.values()),
+        }
         if works.kind is CACHE:
             answer |= {"services": results, "findings": [f for r in results.values() for f in r["findings"]]}
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._core.spec.workload import CACHE, GROUP
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._look import caches_of, look_at
@@ -20,8 +21,10 @@ class ActionModule(PdAction):
         check_variables(self._task)
         selector = self.selector()
         if selector is None or selector.every:
-            return {"names": [], "look": None}
+            return {"workloads": [], "look": None}
         # What has left the inventory is known by its name, to hosts alone.
         groups = {name: self.entry(name) for name in self.select(selector, others=selector.literals)}
         caches = caches_of(self, groups)
-        return {"names": [*caches, *groups], "look": look_at(self, groups, caches)}
+        parts = [*((CACHE, name) for name in caches), *((GROUP, name) for name in groups)]
+        workloads = [{"kind": kind.name, "name": name} for kind, name in parts]
+        return {"workloads": workloads, "look": look_at(self, groups, caches)}

@@ -141,6 +141,12 @@ caches:
   returned: for groups
   type: list
   elements: str
+workloads:
+  description:
+    - What a run works on, each with its C(kind) and C(name). The services that groups use come first, then what was judged.
+  returned: always
+  type: list
+  elements: dict
 parts:
   description:
     - What a playbook goes through, one after the other. The services that groups use come first, then what was judged.

@@ -42,12 +42,17 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-names:
-  description: The cache services that the groups use, then the groups. Empty where nothing was selected.
+workloads:
+  description:
+    - The cache services that the groups use, then the groups, each with its C(kind) and C(name). Empty where nothing was selected.
   returned: always
   type: list
-  elements: str
-  sample: [store, qwen-a]
+  elements: dict
+  sample:
+    - kind: cache
+      name: store
+    - kind: group
+      name: qwen-a
 look:
   description:
     - Their hosts.

@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 - name: Tell who else may have something of it
   inferops.pd.hosts_pointed:
-    names: "{{ validated.parts | map(attribute='name') | list }}"
+    names: "{{ validated.workloads | map(attribute='name') | list }}"
   register: pointed
   run_once: true
 

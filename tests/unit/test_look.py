@@ -141,7 +141,9 @@ def record(name: str, *hosts: str, graves: t.Sequence[str] = ()) -> Vars:
     ],
 )
 def test_the_hosts_that_are_named(written: t.Any, names: list[str], look: list[str] | None) -> None:
-    assert action(hosts_named.ActionModule, FLEET, name=written).act() == {"names": names, "look": look}
+    answer = action(hosts_named.ActionModule, FLEET, name=written).act()
+    assert answer["look"] == look
+    assert answer["workloads"] == [{"kind": "cache" if name == "store" else "group", "name": name} for name in names]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_the_hosts_that_are_named(written: t.Any, names: list[str], look: list[s
 )
 def test_a_verdict_has_the_same_look(written: str, parts: list[str], look: list[str]) -> None:
     answer = action(group_validate.ActionModule, FLEET, name=written).act()
-    assert [one["name"] for one in answer["parts"]] == parts
+    assert [one["name"] for one in answer["parts"]] == [one["name"] for one in answer["workloads"]] == parts
     assert answer["look"] == look
 
 
