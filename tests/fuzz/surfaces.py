@@ -526,6 +526,11 @@ class _Engine:
     def logs(self, *_words: t.Any, **_named: t.Any) -> bytes:
         return str(self.answers.get("logs")).encode("utf-8", "surrogatepass")
 
+    def pull(self, *_words: t.Any, **_named: t.Any) -> list[t.Any]:
+        """The library makes events of whatever is sent."""
+        said = self.answers.get("pull")
+        return said if isinstance(said, list) else [said]
+
 
 @surface("runtimes", spoilt(ENGINE))
 def runtimes(answers: Json) -> Answer:
