@@ -221,7 +221,7 @@ def test_sizes(text: str, size: int) -> None:
     ],
 )
 def test_digest_of_an_image(image: str, known: list[str], digest: str | None) -> None:
-    assert docker_images.digest_of(image, docker_said.image({"RepoDigests": known})) == digest
+    assert docker_images.digest_of(image, docker_said.image({"Id": "sha256:0", "RepoDigests": known})) == digest
 
 
 def test_times_of_the_api() -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import copy
 import json
+import socket
+import tempfile
+import threading
 import typing as t
 from pathlib import Path
 
@@ -17,8 +20,10 @@ from fuzz.surfaces import ADDRS, CARDS, ENGINE, ROUTES, RULES
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import json_text
 from ansible_collections.inferops.pd.plugins.module_utils._probes import firewall, gpus, links
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_host, docker_said
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.supervisor import Supervisor
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.supervisor_rpc import Rpc
 
 NIC = {"ifname": "good0", "flags": ["UP"], "mtu": 1500, "addr_info": [{"local": "192.0.2.7", "prefixlen": 24}]}
 WAY = {"dst": "default", "dev": "good0"}
@@ -139,11 +144,53 @@ def test_an_address_of_another_kind_is_none() -> None:
     assert link.addresses == [links.Address("192.0.2.1", 32)]
 
 
-def test_a_container_that_has_no_name_of_its_own_is_none() -> None:
+def test_what_has_no_name_of_its_own_is_no_container_and_no_image() -> None:
     for raw in (None, [], {}, {"Id": ""}, {"Id": "../../x"}, {"Id": ["0a"]}):
         with pytest.raises(ValueError, match="it told of no container"):
             docker_said.container(raw)
+        with pytest.raises(ValueError, match="it told of no image"):
+            docker_said.image({**raw, "Id": None} if isinstance(raw, dict) else raw)
     assert docker_said.container(ENGINE["inspect_container"])["Labels"] == ENGINE["containers"][0]["Labels"]
+
+
+@pytest.mark.parametrize(
+    ("told", "podman"), [({}, False), ({"BuildahVersion": None}, False), ({"BuildahVersion": ""}, True)]
+)
+def test_what_podman_alone_says(told: dict[str, t.Any], podman: bool) -> None:
+    assert docker_host.traits(docker_said.info(told), lambda _path: False).podman is podman
+
+
+CALLED = b"<methodResponse><params><param><value>%s</value></param></params></methodResponse>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no xml",
+        b"<a/>",
+        CALLED % b"<int>x</int>",
+        CALLED % b"<struct><member><name>a</name></member></struct>",
+        CALLED % b"<struct><member><value><array><data/></array></value><value>1</value></member></struct>",
+    ],
+)
+def test_what_answers_and_is_no_supervisord(body: bytes) -> None:
+    def serve(listening: socket.socket) -> None:
+        connection = listening.accept()[0]
+        connection.recv(65536)
+        connection.sendall(
+            b"HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+        connection.close()
+
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{folder}/s")
+        listening.listen(1)
+        server = threading.Thread(target=serve, args=(listening,), daemon=True)
+        server.start()
+        with pytest.raises(HostError, match=r"what answers on .* is no supervisord"):
+            Rpc(f"{folder}/s").call("supervisor.getAllProcessInfo")
+        server.join()
 
 
 def test_what_an_engine_says_is_fit_to_be_shown() -> None:

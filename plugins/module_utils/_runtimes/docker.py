@@ -286,7 +286,7 @@ class Docker:
             policy = "missing" if policy == "always" else policy
             self._images[image] = docker_images.ensure(self.api, image, policy, name)
         found = self._images[image]
-        label = {**label, "image": {"id": found["Id"] or None, "digest": docker_images.digest_of(image, found)}}
+        label = {**label, "image": {"id": found["Id"], "digest": docker_images.digest_of(image, found)}}
         directory = self.state.member_dir(group, name)
         with self.state.lock():
             remove_tree(directory)

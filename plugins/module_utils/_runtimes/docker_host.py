@@ -28,7 +28,7 @@ def traits(info: Said, exists: t.Callable[[str], bool] = os.path.exists) -> Trai
         default_runtime=info["DefaultRuntime"],
         log_driver=info["LoggingDriver"],
         # Podman's socket speaks Docker's language, with an accent.
-        podman=bool(info["BuildahVersion"]),
+        podman=info["BuildahVersion"],
         memory=info["MemTotal"] or 0,
         present=present,
         device_groups=_groups() if "amd" in vendors else (),

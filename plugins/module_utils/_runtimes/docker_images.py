@@ -22,13 +22,16 @@ PULL_SILENCE = 300
 
 def look(api: Api, image: str) -> Said | None:
     """What the engine says of an image; None when it has none of that name."""
+
+    def ask(client: t.Any) -> Said:
+        return docker_said.image(client.inspect_image(image))
+
     try:
-        found = api.call(f"Looking for image {image}", lambda c: c.inspect_image(image), LOOK_DEADLINE)
+        return t.cast("Said", api.call(f"Looking for image {image}", ask, LOOK_DEADLINE))
     except CallError as exc:
         if exc.status == 404:
             return None
         raise
-    return docker_said.image(found)
 
 
 def digest_of(image: str, found: Said) -> str | None:
@@ -47,7 +50,7 @@ def facts(api: Api, image: str) -> dict[str, t.Any]:
     if found:
         return {
             "exists": True,
-            "id": found["Id"] or None,
+            "id": found["Id"],
             "digest": digest_of(image, found),
             "size": found["Size"],
             "pullable": None,

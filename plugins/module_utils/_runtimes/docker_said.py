@@ -31,6 +31,10 @@ def _id(value: t.Any) -> str:
     return text(value) if _ID.fullmatch(text(value)) else ""
 
 
+def _there(value: t.Any) -> bool:
+    return value is not None
+
+
 def _labels(value: t.Any) -> dict[str, str]:
     return {name: its for name, its in mapping(value).items() if isinstance(its, str)}
 
@@ -41,7 +45,8 @@ def _object(readers: Readers) -> t.Callable[[t.Any], Said]:
 
 # GET /info. `BuildahVersion` is Podman's alone.
 _INFO: Readers = {
-    **dict.fromkeys(("ServerVersion", "DefaultRuntime", "LoggingDriver", "BuildahVersion"), _word),
+    **dict.fromkeys(("ServerVersion", "DefaultRuntime", "LoggingDriver"), _word),
+    "BuildahVersion": _there,
     **dict.fromkeys(("NCPU", "MemTotal"), count),
     "Runtimes": mapping,
     "SecurityOptions": _words,
@@ -95,8 +100,11 @@ def container(raw: t.Any) -> Said:
 
 
 def image(raw: t.Any) -> Said:
-    """An image that the engine has."""
-    return fields(raw, _IMAGE)
+    """An image that the engine has. Raises ValueError for what is none."""
+    found = fields(raw, _IMAGE)
+    if not found["Id"]:
+        raise ValueError("it told of no image")
+    return found
 
 
 def offered_digest(raw: t.Any) -> str | None:
