@@ -24,7 +24,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._core.base.plain import Plain, to_plain
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan.value import Plan, Roll
-from ..module_utils._core.watch.readiness import complete, decided, many_loading, progress
+from ..module_utils._core.watch.readiness import complete, decided, left_behind, many_loading, progress
 from ..module_utils._core.work.member import Member
 from ._answers import last_line
 from .notes import ENDED, FAILED, READY, Notes
@@ -49,8 +49,9 @@ Result = dict[str, t.Any]
 @dataclass(frozen=True)
 class Waited:
     """A workload that a host waits for. `members` are its own there, as `asked` makes them: without any it only keeps the workload's lock.
-    `everyone` is who all hosts wait for, as {id, role}, and `hosts` are these hosts. `limit` are the seconds that it is waited for at most,
-    in all passes together; `spent` are those of earlier ones."""
+    `everyone` is who all hosts wait for, as {id, role}, and `hosts` are these hosts: of a host that was lost before, nobody hears anything,
+    and a workload is not complete without its members. `limit` are the seconds that it is waited for at most, in all passes together;
+    `spent` are those of earlier ones."""
 
     group: str
     members: t.Sequence[Plain]
@@ -158,6 +159,7 @@ class Waiter:
             for course in self._open():
                 course.left = True
                 self._over(course)
+                self.say(left_behind(course.of.group, course.elapsed, course.of.limit))
 
     def _over(self, course: Course) -> None:
         """Nothing more is seen of a workload here: let the others know what became of its members."""
@@ -475,6 +477,6 @@ def others_take(waiting: t.Mapping[str, float | None], longest: float, now: floa
 
 
 def notes_of(action: ActionBase, name: str) -> Notes:
-    """The notes of this very wait: a task has the same id on all its hosts, and another one in another wait."""
+    """The notes of this very wait: a task has the same id on all its hosts, and another one in another wait, as in a second pass."""
     folder = re.sub(r"[^\w.-]", "_", f"pd-wait-{name}-{action._task._uuid}")
     return Notes(os.path.join(vars(constants)["DEFAULT_LOCAL_TMP"], folder))

@@ -108,6 +108,11 @@ def test_all_are_looked_at_in_one_slice(machine: Machine) -> None:
     assert machine.runtimes["docker"].listed == machine.runtimes["systemd"].listed
 
 
+def test_none_at_all(machine: Machine) -> None:
+    assert wait_for_all([], machine.state) == {}
+    assert machine.pauses == 0
+
+
 def test_a_slice_lasts_until_something_changes(machine: Machine) -> None:
     wait_for_all([machine.request("a"), machine.request("b", "systemd")], machine.state)
     assert machine.now == 10

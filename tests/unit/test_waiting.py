@@ -198,6 +198,7 @@ def test_seven_of_eight_do_not_wait_for_the_one_that_is_never_ready(tmp_path: Pa
     host = Fleet(tmp_path, ready_at(10, 3)).host()
     found = host.wait(*eight(), patience=60)
     assert host.now == 70
+    assert host.fleet.said[-1] == "g3: not ready after 70/600 s, the others go on without it"
     assert {group for group, one in found.items() if one["left"]} == {"g3"}
     assert outcomes(found["g3"]) == {"g3-prefill-0": "left", "g3-decode-0": "left"}
     assert "not ready after 70 of 600 s" in found["g3"]["not_ready"]["g3-decode-0"]
