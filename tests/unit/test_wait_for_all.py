@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import typing as t
 from pathlib import Path
@@ -210,11 +209,9 @@ def test_a_lock_that_cannot_be_renewed_is_told_of_its_own_workload(
 def test_the_host_s_lock_is_waited_for_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    @contextlib.contextmanager
-    def held(*_wait: float) -> t.Iterator[None]:
+    def held(*_wait: float) -> t.NoReturn:
         tried.append(1)
         raise HostError("Locking the host", "another run holds it")
-        yield
 
     monkeypatch.setattr(machine.state, "lock", held)
     found = wait_for_all([machine.request("a"), machine.request("b")], machine.state)
