@@ -23,7 +23,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._core.base.plain import Plain, to_plain
 from ..module_utils._core.base.printable import printable
-from ..module_utils._core.plan.value import Plan, Roll
+from ..module_utils._core.course.parcel import Parcel
 from ..module_utils._core.watch.readiness import complete, decided, left_behind, many_loading, progress
 from ..module_utils._core.work.member import Member
 from ._answers import last_line
@@ -332,22 +332,20 @@ def _message(ready: list[str], not_ready: t.Mapping[str, str], found: t.Mapping[
 # -- from an action ----------------------------------------------------------------------------------------------------------------
 
 
-def waited(
-    plan: Plan, phase: str, roll: Roll, host: str, limit: float | None = None, spent: float = 0.0, first: bool = False
-) -> Waited:
-    """What a host waits for of a plan in a phase: its engines, or its router. `roll` is who all of its hosts wait for; without a `limit`
-    it is the plan's own. With `first` the first failure ends the wait on all hosts, whatever the group's readiness is."""
-    mine = [m for m in plan.of(phase) if m.through(host)]
-    return Waited(
-        plan.group,
-        [asked(m, host) for m in mine],
-        roll.everyone,
-        float(limit or max((m.probe.limit for m in mine), default=0.0)),
-        "all" if first else plan.readiness,
-        plan.runtime or "",
-        roll.through,
-        spent,
-    )
+def of_engines(parcel: Parcel, limit: float | None = None, spent: float = 0.0) -> Waited:
+    """What a host waits for of a parcel's engines: without any of its own it keeps the lock. Without a `limit` it is that of the
+    engine that may take the longest, wherever it is."""
+    plan = parcel.plan
+    mine = [asked(m, parcel.host) for m in plan.engines if m.through(parcel.host)]
+    longest = float(limit or parcel.limit)
+    return Waited(plan.group, mine, parcel.everyone, longest, plan.readiness, plan.runtime or "", parcel.waits, spent)
+
+
+def of_router(parcel: Parcel, router: Member) -> Waited:
+    """The wait for a router, which is on this host alone."""
+    plan, alone = parcel.plan, ({"id": router.id, "role": router.role},)
+    mine = [asked(router, parcel.host)]
+    return Waited(plan.group, mine, alone, router.probe.limit, plan.readiness, plan.runtime or "", (parcel.host,))
 
 
 def asked(member: Member, host: str) -> dict[str, t.Any]:

@@ -35,6 +35,9 @@ class Inventory:
     def groups(self) -> dict[str, t.Any]:
         return {}
 
+    def users_by_service(self) -> dict[str, list[str]]:
+        return {}
+
     def pattern_hosts(self, _pattern: str) -> list[str]:
         return []
 
