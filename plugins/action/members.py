@@ -209,11 +209,11 @@ class ActionModule(RunAction):
         return {m.id: {name: str(by_role[m.role].get(name, "")) for name in m.secrets} for m in wanted}
 
     def _secrets_by_role(self, parcel: Parcel, roles: t.Collection[str]) -> dict[str, t.Mapping[str, t.Any]]:
-        """What was given for each role, as the task has it, else as the workload's own entry has."""
+        """What was given for each role, by workload and role as the task has it, else as the workload's own entry has."""
         if not roles:
             return {}
         if self.args["secrets"] is not None:
-            given = to_plain(self.args["secrets"])
+            given = to_plain(self.args["secrets"]).get(parcel.plan.group) or {}
             return {role: given.get(role) or {} for role in roles}
         kind = workload.KINDS[parcel.plan.kind]
         spec = self.spec_of(parcel.plan.group, kind)

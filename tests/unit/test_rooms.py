@@ -37,6 +37,7 @@ FLOORS: tuple[dict[str, str], ...] = (
         "preflight": "what is measured before, and what is made of it",
         "convert": "command lines that people have, as specs",
     },
+    {"course": "how a run goes: what a host is told in a phase, and what follows of what it said"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed.
