@@ -49,9 +49,8 @@ Result = dict[str, t.Any]
 @dataclass(frozen=True)
 class Waited:
     """A workload that a host waits for. `members` are its own there, as `asked` makes them: without any it only keeps the workload's lock.
-    `everyone` is who all hosts wait for, as {id, role}, and `hosts` are these hosts: of a host that was lost before, nobody hears anything,
-    and a workload is not complete without its members. `limit` are the seconds that it is waited for at most, in all passes together;
-    `spent` are those of earlier ones."""
+    `everyone` is who all hosts wait for, as {id, role}, and `hosts` are these hosts. `limit` are the seconds that it is waited for at most,
+    in all passes together; `spent` are those of earlier ones."""
 
     group: str
     members: t.Sequence[Plain]
@@ -454,6 +453,15 @@ def wait_for_members(
         with contextlib.suppress(AnsibleConnectionFailure):
             ask({group: [] for group in runtimes}, 1, {}, longer)
     return found
+
+
+def nothing_comes(host: str, workloads: t.Iterable[Waited], notes: Notes, now: float | None = None) -> None:
+    """Let the others know that nothing more is heard of a host, which was lost before the wait or has nothing to wait for: a workload may
+    be complete without its members, and nobody keeps a lock for it."""
+    for one in workloads:
+        for member in one.members:
+            notes.tell(one.group, member["id"], ENDED)
+    notes.host_ended(host, time.monotonic() if now is None else now)
 
 
 def of_each(answer: Result, groups: t.Iterable[str]) -> dict[str, Result]:

@@ -350,6 +350,14 @@ def test_a_host_that_is_lost_keeps_nobody(tmp_path: Path) -> None:
     assert fleet.notes.first_complete() == ("g", 5)
 
 
+def test_a_host_that_was_lost_before_keeps_nobody(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {m["id"]: 5 for m in MEMBERS})
+    waiting.nothing_comes("h2", [of_g("g-decode-1")], fleet.notes, 0.0)
+    fleet.host().wait(of_g("g-prefill-0", "g-prefill-1", "g-decode-0"))
+    assert fleet.notes.first_complete() == ("g", 5)
+    assert fleet.notes.waiting(["h1", "h2"]) == {"h1": None}
+
+
 # -- what a person sees --------------------------------------------------------------------------------------------------------------
 
 
