@@ -10,7 +10,7 @@ import typing as t
 
 from ..plugin_utils._run import RUN, RunAction
 from ..plugin_utils.run_folder import AGAIN
-from ..plugin_utils.waiting import SLICE, Calls, notes_of, of_engines, wait_for_members
+from ..plugin_utils.waiting import SLICE, Calls, notes_of, nothing_comes, of_engines, wait_for_members
 
 
 class ActionModule(RunAction):
@@ -36,22 +36,25 @@ class ActionModule(RunAction):
             and not self._refused(name)
             and parcel.takes_part(course)
         }
-        if not found:
-            return {"skipped": True, "skip_reason": f"nothing is waited for on {self.host}"}
         # What is seen once more, after rounds of renewal or a proof, is the last word on it.
         step = f"wait.{AGAIN}" if again or explain else self.step("wait")
-        away = self.left_alone(step, found)
-        if away:
-            return away
+        notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.wave}-{step}")
+        if not found:
+            nothing_comes(self.host, (), notes)
+            return {"skipped": True, "skip_reason": f"nothing is waited for on {self.host}"}
         spent = {} if again or explain else self.folder.said_by(self.wave, step, self.host)
         waits = [
             of_engines(parcel, self.args["limit"], float((spent.get(name) or {}).get("elapsed") or 0))
             for name, parcel in found.items()
         ]
+        away = self.left_alone(step, found)
+        if away:
+            nothing_comes(self.host, waits, notes)
+            return away
         calls = Calls(self, self.runtime_options(), self.holder(found.values()), explain)
         slice_ = min(30, max(1, self.args["slice"]))
-        notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.wave}-{step}")
-        results = self.ask(step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_))
+        patience, (hosts, longest) = self.args["patience"], self.folder.waits(self.wave)
+        results = self.ask(step, found, lambda: wait_for_members(calls, waits, notes, patience, slice_, hosts, longest))
         told = {name: result["msg"] for name, result in results.items() if result.get("not_ready")}
         return {"changed": False, "not_ready": told}
 

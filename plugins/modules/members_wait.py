@@ -16,8 +16,9 @@ description:
     log tell - an exit, a port held by another process, a side channel that could not be opened, an engine that died behind its
     API server.
   - The action plugin calls this module in slices of some seconds and shows what changes as it comes. A workload is waited for until all
-    of its members here are ready or have failed, its own limit has passed, or, on all hosts, those that have failed settle its outcome
-    (O(give_up)). It takes nothing from the others.
+    of its members here are ready or have failed, its own limit has passed, or, on all hosts, those that have failed settle its outcome.
+    With readiness C(all) that is the first failure; with C(any_per_role) it is a role of which every member has failed, and the others
+    are waited for. A workload takes nothing from the others.
   - The wait ends when that is so of every workload, or when one that is complete on all hosts has waited for the others long enough
     (O(patience)). Those are left, and waited for in a second pass with what is left of their limits.
   - Failure is data. The task does not fail for a member; M(inferops.pd.group_verdict) judges what all hosts have said.
@@ -50,11 +51,9 @@ options:
     description: Which wave of the run, from 0. Workloads of one wave go through the phases together.
     type: int
     default: 0
-  phase:
-    description: Whether to wait for prefill and decode members (or the instances of cache services), or for routers.
-    type: str
-    choices: [engines, router]
-    default: engines
+  round:
+    description: Which round of renewal of the wave, from 0. Left out, what is not renewed.
+    type: int
   limit:
     description: Seconds to wait at most for each workload. Left out, its plan's own limit.
     type: float
@@ -63,23 +62,14 @@ options:
       - For how many seconds a workload that is ready on all of its hosts waits for the others of the wave.
       - Left out, until each of them is ready, has failed, or was waited for up to its limit.
     type: float
-  give_up:
-    description:
-      - When the wait for a workload ends on all hosts because of members that have failed for good.
-      - With V(decided), as soon as they settle its outcome. With readiness C(all) that is the first failure; with
-        C(any_per_role) it is a role of which every member has failed. The other members are waited for, and may open the endpoint.
-      - With V(first), at the first failure.
-    type: str
-    choices: [decided, first]
-    default: decided
-  hold:
-    description: Whether to keep the locks of the workloads alive while waiting.
-    type: bool
-    default: true
   slice:
     description: Seconds of one look by the module, at most 30.
     type: int
     default: 10
+  again:
+    description: Whether this is one more look, whose word on each member is the last.
+    type: bool
+    default: false
   explain:
     description: Whether to tell of members that are ready, too, what their logs say is wrong, after requests through them have failed.
     type: bool
@@ -209,7 +199,7 @@ def requests_of(given: dict[str, t.Any]) -> list[Request]:
             members=one.get("members") or (),
             seconds=given["slice"],
             memory=one.get("memory") or {},
-            holder=given["holder"] if given["hold"] else None,
+            holder=given["holder"],
             runtime_options=given["runtime_options"],
             explain=given["explain"],
         )
@@ -222,12 +212,11 @@ def argument_spec() -> dict[str, dict[str, object]]:
     return {
         "run": {"type": "path"},
         "wave": {"type": "int", "default": 0},
-        "phase": {"type": "str", "choices": ["engines", "router"], "default": "engines"},
+        "round": {"type": "int"},
         "limit": {"type": "float"},
         "patience": {"type": "float"},
-        "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
-        "hold": {"type": "bool", "default": True},
         "slice": {"type": "int", "default": 10},
+        "again": {"type": "bool", "default": False},
         "explain": {"type": "bool", "default": False},
         "state_dir": {"type": "path"},
         "runtime_options": {"type": "dict"},

@@ -19,7 +19,7 @@ _WORST = (READY, ENDED, FAILED)
 class Notes:
     """A folder of empty files: all that a note says is its name, `what@value` in a folder for each kind. So none is ever seen half written,
     writers need no lock, and two that note the same do no harm. Times are seconds of the one clock that all processes of a machine have
-    (time.monotonic); of several the earliest holds.
+    (time.monotonic); of several the earliest holds. Each wait has a folder of its own, a second pass as well.
 
     A wait goes on without its notes: they only make it shorter. What cannot be written or read is as if nobody had said it."""
 

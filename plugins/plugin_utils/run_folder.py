@@ -8,6 +8,7 @@ members that is what a controller would spend its time on.
 index.json            the waves, and which workloads are refused
 plans/NAME.json       each plan, whole
 shared/NAME.json      what all hosts of a plan read (NAME+ROUND: of a round of renewal)
+waits/WAVE.json       the hosts of a wave that wait for engines, and for how long at most
 own/WAVE/HOST.json    what one host reads beside it, of all workloads of a wave
 said/WAVE/STEP/HOST.json   what it said of each in a step
 courses/WAVE.json     how far each workload has come
@@ -72,12 +73,15 @@ class RunFolder:
         self._write(vars(index), "index.json")
         for number, names in enumerate(index.waves):
             own: dict[str, dict[str, t.Any]] = {}
+            waits: dict[str, t.Any] = {"hosts": [], "longest": 0.0}
             rounds: dict[tuple[str, int], dict[str, t.Any]] = {}
             for name in names:
                 plan = plans[name]
                 self._write(plan.to_plain(), "plans", f"{_file(name)}.json")
                 shared, mine = split(plan)
                 self._write(shared, "shared", f"{_file(name)}.json")
+                waits["hosts"] += shared["waits"]
+                waits["longest"] = max(waits["longest"], shared["limit"])
                 for host, what in mine.items():
                     own.setdefault(host, {})[name] = what
                 for at in range(len(plan.renew or ())):
@@ -85,6 +89,7 @@ class RunFolder:
                     self._write(shared, "shared", f"{_file(name)}+{at}.json")
                     for host, what in mine.items():
                         rounds.setdefault((host, at), {})[name] = what
+            self._write({**waits, "hosts": sorted(set(waits["hosts"]))}, "waits", f"{number}.json")
             for host, what in own.items():
                 self._write(what, "own", str(number), f"{_file(host)}.json")
             for (host, at), what in rounds.items():
@@ -119,6 +124,11 @@ class RunFolder:
         own = self._read("own", str(wave), f"{_file(host)}{suffix}.json") or {}
         shared = {name: self._read("shared", f"{_file(name)}{suffix}.json") for name in own}
         return {name: Parcel.of(t.cast("Plain", shared[name]), what, host) for name, what in own.items()}
+
+    def waits(self, wave: int) -> tuple[list[str], float]:
+        """(the inventory hosts of a wave that wait for engines, for how many seconds each of them at most)."""
+        found = self._read("waits", f"{wave}.json") or {}
+        return list(found.get("hosts") or ()), float(found.get("longest") or 0)
 
     def hosts(self, wave: int) -> list[str]:
         """The inventory hosts that have a part in a wave."""

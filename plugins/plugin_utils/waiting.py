@@ -24,7 +24,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._core.base.plain import Plain, to_plain
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.course.parcel import Parcel
-from ..module_utils._core.watch.readiness import complete, decided, many_loading, progress
+from ..module_utils._core.watch.readiness import complete, decided, left_behind, many_loading, progress
 from ..module_utils._core.work.member import Member
 from ._answers import last_line
 from .notes import ENDED, FAILED, READY, Notes
@@ -158,6 +158,7 @@ class Waiter:
             for course in self._open():
                 course.left = True
                 self._over(course)
+                self.say(left_behind(course.of.group, course.elapsed, course.of.limit))
 
     def _over(self, course: Course) -> None:
         """Nothing more is seen of a workload here: let the others know what became of its members."""
@@ -454,6 +455,15 @@ def wait_for_members(
     return found
 
 
+def nothing_comes(host: str, workloads: t.Iterable[Waited], notes: Notes, now: float | None = None) -> None:
+    """Let the others know that nothing more is heard of a host, which was lost before the wait or has nothing to wait for: a workload may
+    be complete without its members, and nobody keeps a lock for it."""
+    for one in workloads:
+        for member in one.members:
+            notes.tell(one.group, member["id"], ENDED)
+    notes.host_ended(host, time.monotonic() if now is None else now)
+
+
 def of_each(answer: Result, groups: t.Iterable[str]) -> dict[str, Result]:
     """What the module said of each workload. One that did not end as it should says nothing of any."""
     told = answer.get("workloads")
@@ -473,6 +483,6 @@ def others_take(waiting: t.Mapping[str, float | None], longest: float, now: floa
 
 
 def notes_of(action: ActionBase, name: str) -> Notes:
-    """The notes of this very wait: a task has the same id on all its hosts, and another one in another wait."""
+    """The notes of this very wait: a task has the same id on all its hosts, and another one in another wait, as in a second pass."""
     folder = re.sub(r"[^\w.-]", "_", f"pd-wait-{name}-{action._task._uuid}")
     return Notes(os.path.join(vars(constants)["DEFAULT_LOCAL_TMP"], folder))

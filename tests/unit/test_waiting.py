@@ -198,6 +198,7 @@ def test_seven_of_eight_do_not_wait_for_the_one_that_is_never_ready(tmp_path: Pa
     host = Fleet(tmp_path, ready_at(10, 3)).host()
     found = host.wait(*eight(), patience=60)
     assert host.now == 70
+    assert host.fleet.said[-1] == "g3: not ready after 70/600 s, the others go on without it"
     assert {group for group, one in found.items() if one["left"]} == {"g3"}
     assert outcomes(found["g3"]) == {"g3-prefill-0": "left", "g3-decode-0": "left"}
     assert "not ready after 70 of 600 s" in found["g3"]["not_ready"]["g3-decode-0"]
@@ -347,6 +348,14 @@ def test_a_host_that_is_lost_keeps_nobody(tmp_path: Path) -> None:
     assert fleet.notes.members("g") == {"g-decode-1": "ended"}
     fleet.host().wait(of_g("g-prefill-0", "g-prefill-1", "g-decode-0"))
     assert fleet.notes.first_complete() == ("g", 5)
+
+
+def test_a_host_that_was_lost_before_keeps_nobody(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {m["id"]: 5 for m in MEMBERS})
+    waiting.nothing_comes("h2", [of_g("g-decode-1")], fleet.notes, 0.0)
+    fleet.host().wait(of_g("g-prefill-0", "g-prefill-1", "g-decode-0"))
+    assert fleet.notes.first_complete() == ("g", 5)
+    assert fleet.notes.waiting(["h1", "h2"]) == {"h1": None}
 
 
 # -- what a person sees --------------------------------------------------------------------------------------------------------------

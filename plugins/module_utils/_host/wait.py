@@ -86,7 +86,7 @@ def wait_for_all(requests: t.Sequence[Request], state: State) -> dict[str, Resul
     )
     # One that has failed is told at once, and the others are looked at once. The caller hears it: it gives no members of that one any more.
     news = any(one.members for one in requests if one.group in failed)
-    seconds = 0.0 if news else min(LONGEST_SLICE, max(1, *(one.seconds for one in requests)))
+    seconds = 0.0 if news else min(LONGEST_SLICE, max([1, *(one.seconds for one in requests)]))
     seen = watch.until(seconds)
     failed.update(watch.failed)
     return {one.group: failed.get(one.group) or _found(one.group, members, seen) for one in requests}

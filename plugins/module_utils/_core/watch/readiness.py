@@ -254,6 +254,11 @@ def progress(member: str, state: str, elapsed: float, limit: float, text: str) -
     return f"{member}: {state}, {elapsed:.0f}/{limit:.0f} s" + (f", {text}" if text else "")
 
 
+def left_behind(workload: str, elapsed: float, limit: float) -> str:
+    """A line for a person who waits, of a workload that the others do not wait for."""
+    return f"{workload}: not ready after {elapsed:.0f}/{limit:.0f} s, the others go on without it"
+
+
 def many_loading(loading: t.Mapping[str, t.Sequence[str]], elapsed: float, last: str) -> str:
     """One line for a person who waits for many members, `loading` by workload: a line of each would hide those that say something. `last`
     is what one of them logged."""
