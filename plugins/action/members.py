@@ -137,7 +137,7 @@ class ActionModule(RunAction):
             try:
                 results |= self._carry_out(mine, parcels)
             except AnsibleConnectionFailure as exc:
-                results = dict.fromkeys(mine, {"failed": True, "msg": f"{self.host} did not answer: {exc}"})
+                results = {name: {"failed": True, "msg": f"{self.host} did not answer: {exc}"} for name in mine}
                 raise
             finally:
                 # Whatever became of it: the other hosts wait to be told.
