@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import kinds_in_order, waves
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import waves
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec.workload import CACHE, GROUP
 
 
@@ -61,8 +61,3 @@ def test_who_goes_together(action, parallel, names, expected):
 def test_services_beside_groups_that_restart_are_one_wave():
     beside = {**plans("deploy", "lm1", "lm2"), **plans("restart", "a", "b")}
     assert told(waves(beside)) == "lm1 lm2 | a | b"
-
-
-def test_plans_are_made_in_the_order_of_the_waves():
-    assert kinds_in_order("deploy") == kinds_in_order("restart") == (CACHE, GROUP)
-    assert kinds_in_order("remove") == (GROUP, CACHE)

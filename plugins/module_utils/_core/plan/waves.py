@@ -7,17 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..spec.workload import CACHE, GROUP, Kind
+from ..spec.workload import CACHE, GROUP
 from .value import Plan
 
 # What stops workloads that serve does so to one of them at a time.
 _ONE_BY_ONE = ("restart", "remove")
-
-
-def kinds_in_order(action: str) -> tuple[Kind, Kind]:
-    """The kinds of workloads in the order in which a run plans them and carries them out: a group starts beside the services that it uses,
-    and a service outlives the groups that use it."""
-    return (GROUP, CACHE) if action == "remove" else (CACHE, GROUP)
 
 
 def waves(plans: t.Mapping[str, Plan], parallel: int | None = None) -> tuple[tuple[str, ...], ...]:
@@ -27,8 +21,9 @@ def waves(plans: t.Mapping[str, Plan], parallel: int | None = None) -> tuple[tup
     `parallel` is how many may go together at most; None or 0 leaves it to what is done: all of a kind, or one where those that serve stop.
     What a run of groups does to services beside them is no restart, whatever it does to the groups."""
     found: list[tuple[str, ...]] = []
+    # A group starts beside the services that it uses, and they outlive it.
     removing = any(plan.action == "remove" for plan in plans.values())
-    for kind in kinds_in_order("remove" if removing else ""):
+    for kind in (GROUP, CACHE) if removing else (CACHE, GROUP):
         mine = [name for name, plan in plans.items() if plan.kind == kind.name]
         one_by_one = any(plans[name].action in _ONE_BY_ONE for name in mine)
         most = parallel or (1 if one_by_one else len(mine))
