@@ -10,11 +10,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from faults import fleet
+from faults import fleet, fleet_lab
 from faults.fleet import Fleet, failed_once
 from faults.model import DEPLOY, Play
 from faults.rows_runs import interrupt
 from integration.conftest import interface
+from lab.fixture import Lab
 from support import Run
 
 pytestmark = [pytest.mark.faults, pytest.mark.apart]
@@ -36,6 +37,20 @@ def make_fleet(model: Path, tmp_path: Path) -> t.Iterator[Make]:
 
     def make(hosts: int, names: t.Sequence[str]) -> Fleet:
         made.append(fleet.make(model, tmp_path / "site", hosts, names))
+        made[-1].begin("fleet")
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.clean()
+
+
+@pytest.fixture
+def make_lab_fleet(lab: Lab, tmp_path: Path) -> t.Iterator[Make]:
+    made: list[Fleet] = []
+
+    def make(hosts: int, names: t.Sequence[str]) -> Fleet:
+        made.append(fleet_lab.make(lab, tmp_path / "site", hosts, names))
         made[-1].begin("fleet")
         return made[-1]
 
