@@ -131,6 +131,12 @@ ansible_facts:
             candidates: [eth0, eth2]
             reason: pd_kv_interface names it
             error:
+        kv_interfaces:
+          description:
+            - The same for each plane that O(interface_plane) may name, V(data) and V(control). A run of several groups looks once, and each
+              takes what its mode needs.
+          returned: always
+          type: dict
         interfaces:
           description: All interfaces with their addresses, the C(networks) of these, and RDMA devices.
           returned: always
@@ -259,10 +265,12 @@ ansible_facts:
             dir: /var/lib/inferops-pd
             id: 3c0f8f0e-3b5f-4a53-8d43-4f1f6a1b2c3d
             device: "2049:131074"
-        digest:
-          description: One value for the members and what they hold. M(inferops.pd.members) refuses a plan that was made on another.
+        held:
+          description:
+            - One value by workload for its members here and what they hold. M(inferops.pd.members) refuses a plan that takes places beside
+              others, and was made on other values of theirs than there are by then.
           returned: always
-          type: str
+          type: dict
         hostname:
           description: The host's own name.
           returned: always

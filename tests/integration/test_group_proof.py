@@ -236,19 +236,27 @@ def test_other_traffic_does_not_hide_a_pair_that_recomputes(engines: Engines) ->
         thread.join(20)
 
 
+def asked_of_module(check: bool = False, **workloads: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What the module says of workloads, by name."""
+    given = [{"group": group, **one} for group, one in workloads.items()]
+    return support.module_direct("group_proof", {"workloads": given}, check=check)
+
+
 def test_the_module(engines: Engines) -> None:
     plan = engines.plan("prefill-0", "decode-0", "decode-recompute")
-    told = support.module_direct("group_proof", {"plan": plan, "members": ["prefill-0", "decode-0"]})
-    assert told["good"] is True
-    assert told["changed"] is False
+    answer = asked_of_module(
+        g={"plan": plan, "members": ["prefill-0", "decode-0"]}, bad={"plan": plan}, broken={"plan": {"group": "broken"}}
+    )
+    assert (answer["changed"], answer.get("failed", False)) == (False, False)
+    told, bad, broken = (answer["workloads"][name] for name in ("g", "bad", "broken"))
+    assert (told["good"], told["failed"], told["changed"]) == (True, False, False)
     assert "1 of 1 pairs" in told["msg"]
-    bad = support.module_direct("group_proof", {"plan": plan})
     assert (bad["failed"], bad["good"]) == (True, False)
     assert "1 of 2 pairs" in bad["msg"]
-    assert support.module_direct("group_proof", {"plan": plan}, check=True)["skipped"] is True
-    broken = support.module_direct("group_proof", {"plan": {"group": "g"}})
-    assert broken["failed"] is True
-    assert "The plan cannot be read: it has no 'endpoint'" in broken["msg"]
+    assert (broken["failed"], broken["good"]) == (True, False)
+    assert "Proving group broken: The plan cannot be read: it has no 'endpoint'" in broken["msg"]
+    assert asked_of_module(check=True, g={"plan": plan})["skipped"] is True
+    assert "needs its action plugin" in support.module_direct("group_proof", {"run": "/tmp/r"})["msg"]
 
 
 def test_members_that_cannot_be_asked_do_not_make_a_router_wrong(engines: Engines) -> None:
@@ -270,7 +278,8 @@ OURS, OLD = "1a2b3c4d-0000-4000-8000-000000000000", "9f8e7d6c-0000-4000-8000-000
 def formed(engines: Engines, **formations: str | None) -> dict[str, t.Any]:
     plan = {**engines.plan("prefill-0", "decode-0"), "formation": OURS}
     told = {name.replace("_", "-"): its for name, its in formations.items()}
-    return support.module_direct("group_proof", {"plan": plan, "formations": told})
+    answer = asked_of_module(g={"plan": plan, "formations": told})
+    return t.cast("dict[str, t.Any]", answer["workloads"]["g"])
 
 
 def test_the_table_says_of_which_formation_all_are(engines: Engines) -> None:
@@ -301,7 +310,7 @@ def test_members_that_are_not_proven_are_not_compared(engines: Engines) -> None:
     plan = {**engines.plan("prefill-0", "decode-0", "decode-recompute"), "formation": OURS}
     given = {"prefill-0": OURS, "decode-0": OURS, "decode-recompute": OLD}
     some = {"plan": plan, "formations": given, "members": ["prefill-0", "decode-0"]}
-    assert support.module_direct("group_proof", some)["good"] is True
+    assert asked_of_module(g=some)["workloads"]["g"]["good"] is True
 
 
 def test_a_plan_without_a_formation_still_wants_one_for_all(engines: Engines) -> None:

@@ -8,13 +8,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
+import types
 import typing as t
 from pathlib import Path
 
 import planned
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_api, docker_images, docker_spec
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
+    docker_api,
+    docker_images,
+    docker_said,
+    docker_spec,
+)
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker import Docker, epoch
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_host import traits
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_spec import Container, Traits
@@ -88,7 +95,7 @@ def container(**changes: t.Any) -> Container:
 
 
 def host(info: dict[str, t.Any], *present: str) -> Traits:
-    return traits(info, lambda path: path in present)
+    return traits(docker_said.info(info), lambda path: path in present)
 
 
 CASES: dict[str, tuple[Wanted, Traits]] = {
@@ -216,14 +223,16 @@ def test_sizes(text: str, size: int) -> None:
     ],
 )
 def test_digest_of_an_image(image: str, known: list[str], digest: str | None) -> None:
-    assert docker_images.digest_of(image, {"RepoDigests": known}) == digest
+    assert docker_images.digest_of(image, docker_said.image({"Id": "sha256:0", "RepoDigests": known})) == digest
 
 
 def test_times_of_the_api() -> None:
     assert epoch("2026-11-29T15:00:00.5Z") == pytest.approx(1795964400.5)
     assert epoch("2026-11-29T16:00:00+01:00") == 1795964400
     assert epoch("0001-01-01T00:00:00Z") is None
-    assert epoch(None) is None
+    assert epoch("") is None
+    assert epoch("2026-13-45T15:00:00Z") is None
+    assert epoch("٢٠٢٦-11-29T15:00:00Z") is None
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
@@ -257,3 +266,28 @@ def test_without_the_library_or_an_engine_it_is_said_how_to_get_them(
     state.write_label({**LABEL, "runtime": "docker"})
     with pytest.raises(HostError, match="pip install docker"):
         Docker(state, f"unix://{tmp_path}/some.sock").members()
+
+
+def test_a_deadline_is_of_one_threads_call_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of several groups are created, stopped and looked at at once: the client has one deadline for all that it does."""
+    made: list[Client] = []
+
+    class Client:
+        def __init__(self, version: str, timeout: float, **_given: t.Any) -> None:
+            self.asked, self.timeout, self.api_version = version, timeout, "1.45"
+            made.append(self)
+
+    library = types.SimpleNamespace(APIClient=Client, APIError=ZeroDivisionError)
+    monkeypatch.setattr(docker_api.importlib, "import_module", lambda _name: library)
+    (tmp_path / "some.sock").touch()
+    api = docker_api.Api(f"unix://{tmp_path}/some.sock")
+
+    def slow(client: Client) -> float:
+        quick = threading.Thread(target=lambda: api.call("Looking", lambda c: c.timeout, 10))
+        quick.start()
+        quick.join(30)
+        return client.timeout
+
+    assert api.call("Creating", slow, 120) == 120
+    assert [client.asked for client in made] == ["auto", "1.45"], "the engine is asked once what it speaks"
+    assert api.call("Looking", lambda c: c, 10) is made[0]

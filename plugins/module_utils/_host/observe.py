@@ -18,7 +18,7 @@ from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
 from .._core.facts import observed
-from .._core.facts.kv_interface import names_of
+from .._core.facts.kv_interface import PLANES, names_of
 from .._core.runtimes.table import NAMES
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
 from .._probes.deadline import Look
@@ -88,9 +88,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         containers = [container for one in said.values() for container in one["elsewhere"]]
         return {
             "address": address,
-            "kv_interface": network.choose(
-                found, names_of(request.kv_interface), request.interface_plane, address
-            ).to_plain(),
+            **_kv_interfaces(request, found, address),
             "interfaces": [i.plain() for i in found],
             "rdma_devices": rdma.devices(),
             "gpus": devices,
@@ -115,12 +113,21 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         }
 
 
+def _kv_interfaces(
+    request: Request, found: t.Sequence[network.Interface], address: str | None
+) -> dict[str, dict[str, t.Any]]:
+    """The interface for the plane that was asked about, and that of each: groups of one run may be of modes that need another one."""
+    names = names_of(request.kv_interface)
+    planes = {plane: network.choose(found, names, plane, address).to_plain() for plane in PLANES}
+    return {"kv_interface": planes[request.interface_plane], "kv_interfaces": planes}
+
+
 def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind: bool) -> dict[str, t.Any]:
     """What the state folder says beside its members; nothing of one that cannot be read."""
     told: dict[str, t.Any] = {"state_dir": state.root, "state": machine.state(state.root)}
     if blind:
         nothing: dict[str, t.Any] = {"records": {}, "holds": [], "locks": {}, "damaged": [], "digests": {}}
-        return {**told, **nothing, "digest": observed.digest(())}
+        return {**told, **nothing, "held": {}}
     labels, records = state.labels(), state.records()
     mine = [one for one in drivers.values() if isinstance(one, TellsDamage)]
     return {
@@ -129,7 +136,7 @@ def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind
         "holds": state.holds(),
         "locks": state.group_locks(),
         "damaged": [dict(one._asdict()) for look in (state, *mine) for one in look.damaged()],
-        "digest": observed.digest(labels),
+        "held": observed.held(labels),
         "digests": {
             group: observed.digest_of_group(group, labels, records.get(group))
             for group in sorted({label["group"] for label in labels} | set(records))

@@ -9,14 +9,14 @@ import contextlib
 import hashlib
 import json
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..base.checked import PORTS, Checked, DamagedError
 from ..base.errors import PdError
 from ..base.values import integer
 from . import label as labels
 from . import lock, record
-from .kv_interface import Interface, KvInterface, RdmaPort
+from .kv_interface import PLANES, Interface, KvInterface, RdmaPort
 from .label import Label
 from .record import Record
 
@@ -274,19 +274,25 @@ class Host:
     # Which state folder it is: the same one under two names is one place.
     state: Facts = field(default_factory=dict)
     state_dir: str | None = None
-    # What a plan rests on: where it takes places, and of each group.
-    digest: str | None = None
+    # What a plan rests on: of each group, and where it takes places what the members of each hold (None: the host does not say).
     digests: t.Mapping[str, str] = field(default_factory=dict)
+    held: t.Mapping[str, str] | None = None
     models: t.Mapping[str, Facts] = field(default_factory=dict)
     executables: t.Mapping[str, Facts] = field(default_factory=dict)
     images: t.Mapping[str, Facts] = field(default_factory=dict)
     runtimes: t.Mapping[str, Facts] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    # The host as a mode sees it for which another KV interface is right, by what it needs of it.
+    planes: t.Mapping[str, Host] = field(default_factory=dict, repr=False, compare=False)
     plain: Facts = field(default_factory=dict, repr=False, compare=False)
 
     def digest_of(self, group: str) -> str:
         """What of this host a plan for `group` rests on when it takes no place there."""
         return self.digests.get(group) or EMPTY
+
+    def digest_beside(self, groups: t.Collection[str]) -> str | None:
+        """What of this host a plan rests on that takes places there: what all but these groups hold."""
+        return None if self.held is None else _beside(self.held, groups)
 
     @property
     def kv_address(self) -> str | None:
@@ -347,19 +353,18 @@ def parse_range(text: str, where: str) -> tuple[int, int]:
     return low, high
 
 
-def read_host(name: str, raw: t.Any) -> Host:
+def read_host(name: str, raw: t.Any, reader: record.Reader | None = None) -> Host:
     """One `pd_host`, as module host_facts returns it, into a Host. What cannot be believed harms that one fact, or the member or group of
-    that label or record, and the rest is read all the same. Raises PdError for a port range that is none: users write it."""
+    that label or record, and the rest is read all the same. Where many hosts are read, all have one `reader`. Raises PdError for a port
+    range that is none: users write it."""
     facts = _Facts(name, raw)
     ports, kv = facts.within("ports"), facts.within("kv_interface")
     low, high = parse_range(ports.raw.get("range") or DEFAULT_PORT_RANGE, f"pd_port_range of {name}")
     damaged = facts.each("damaged", _damage)
-    return Host(
+    host = Host(
         name=name,
         address=facts.text("address"),
-        kv=kv.whole(
-            KvInterface.read, lambda why: KvInterface(error=f"what it says of its KV interface cannot be read: {why}.")
-        ),
+        kv=_kv(kv),
         gpus=tuple(facts.each("gpus", Gpu.read)),
         port_low=low,
         port_high=high,
@@ -369,7 +374,7 @@ def read_host(name: str, raw: t.Any) -> Host:
         interfaces=tuple(facts.each("interfaces", Interface.read)),
         rdma_devices=facts.value(lambda value: value.texts("rdma_devices") if "rdma_devices" in value.raw else None),
         members=_members(name, facts.items("members"), damaged),
-        records=_records(name, facts.mapping("records"), damaged),
+        records=_records(name, facts.mapping("records"), damaged, reader or record.Reader()),
         damaged=damaged,
         holds=tuple(facts.each("holds", read_hold)),
         elsewhere=tuple(facts.each("elsewhere", _elsewhere)),
@@ -381,14 +386,33 @@ def read_host(name: str, raw: t.Any) -> Host:
         machine=Machine(*(facts.within("machine").text(key) for key in ("id", "boot", "netns"))),
         state=facts.mapping("state"),
         state_dir=facts.text("state_dir"),
-        digest=facts.text("digest"),
         digests={str(group): str(digest) for group, digest in facts.mapping("digests").items()},
+        held={str(group): str(digest) for group, digest in facts.mapping("held").items()}
+        if "held" in facts.raw
+        else None,
         models=facts.mappings("models"),
         executables=facts.mappings("executables"),
         images=facts.mappings("images"),
         runtimes=facts.mappings("runtimes"),
         unread=tuple(dict.fromkeys(facts.unread)),
         plain=facts.raw,
+    )
+    told = facts.within("kv_interfaces")
+    of_planes = {plane: _kv(told.within(plane)) for plane in PLANES if plane in told.raw}
+    other = {plane: replace(host, kv=its) for plane, its in of_planes.items() if its != host.kv}
+    return replace(host, planes=other) if other else host
+
+
+def on_plane(hosts: t.Mapping[str, Host], plane: str) -> t.Mapping[str, Host]:
+    """The hosts as a mode sees them that needs this of their KV interface."""
+    if not any(plane in host.planes for host in hosts.values()):
+        return hosts
+    return {name: host.planes.get(plane, host) for name, host in hosts.items()}
+
+
+def _kv(facts: _Facts) -> KvInterface:
+    return facts.whole(
+        KvInterface.read, lambda why: KvInterface(error=f"what it says of its KV interface cannot be read: {why}.")
     )
 
 
@@ -481,11 +505,11 @@ def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Da
     return found
 
 
-def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> dict[str, Record]:
+def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage], reader: record.Reader) -> dict[str, Record]:
     found = {}
     for group, told in raw.items():
         try:
-            found[str(group)] = record.read(told, f"the record of group {group}", host)
+            found[str(group)] = reader.read(str(group), told, host)
         except DamagedError as exc:
             damaged.append(Damage(exc.where, exc.why, str(group)))
     return found
@@ -509,11 +533,24 @@ def _text(raw: t.Any, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def digest(members: t.Iterable[t.Mapping[str, t.Any]]) -> str:
-    """What a plan depends on that another run could have changed: the members of the host, of all groups, and what each holds.
+def held(members: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """A digest of each group that has members on the host: who they are, and what each holds. `members` are labels."""
+    found: dict[str, list[t.Mapping[str, t.Any]]] = {}
+    for one in members:
+        found.setdefault(str(one["group"]), []).append(one)
+    return {group: _hash(_held(mine)) for group, mine in sorted(found.items())}
 
-    `members` are labels. Module `members` computes the same under the host's lock and refuses a plan that has gone stale."""
-    return _hash(_held(members))
+
+def digest(members: t.Iterable[t.Mapping[str, t.Any]], but: t.Collection[str] = ()) -> str:
+    """What a plan depends on that another run could have changed: the members of the host, of all groups but those that the run itself
+    changes, and what each holds. `members` are labels.
+
+    Module `members` computes it under the host's lock, and refuses a plan that has gone stale."""
+    return _beside(held(members), but)
+
+
+def _beside(told: t.Mapping[str, str], but: t.Collection[str]) -> str:
+    return _hash(sorted([group, mine] for group, mine in told.items() if group not in but))
 
 
 def digest_of_group(group: str, members: t.Iterable[t.Mapping[str, t.Any]], noted: t.Mapping[str, t.Any] | None) -> str:
