@@ -23,6 +23,8 @@ import yaml
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.reserved import Reserved
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request, Run
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
@@ -265,8 +267,8 @@ class Fleet:
         run = more.pop("run", None) or self.run()
         asked = {key: more.pop(key) for key in ("counts", "allow_scale_down") if key in more}
         if "reserved" in more:
-            more["reserved"] = [Plan.from_plain(one) for one in more["reserved"]]
-        reality = Reality(hosts, run, silent, **more)
+            more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
+        reality = Reality(Hosts(hosts), run, silent, **more)
         request = Request(verdict.group, verdict.template, patterns, action, reality, **asked)
         return Made(plan.make(request, verdict.findings).to_plain(), verdict.findings, verdict)
 
@@ -288,7 +290,7 @@ class Fleet:
         findings = Findings()
         silent = sorted(self.silent - {*lost, *away})
         hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
-        reality = Reality(hosts, self.run(), silent, lost, away, **more)
+        reality = Reality(Hosts(hosts), self.run(), silent, lost, away, **more)
         return Made(plan.removal(plan.Removal(name or self.name, reality), findings).to_plain(), findings, None)
 
     def of(self, name: str) -> Fleet:

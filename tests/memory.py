@@ -4,30 +4,33 @@
 """Hosts in memory under the real code that changes hosts: a store and a runtime over the facts of a host, and the order of a run's phases.
 
 What a host keeps and runs is one dictionary, its `pd_host` fact: `members` are its labels and processes, `records`, `locks` and `holds`
-what is in its state directory. `carry_out` does with it what the roles do with a real host, phase by phase."""
+what is in its state directory. `Wave` does with it what the roles do with real hosts, phase by phase, by the same orders and verdicts."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import pickle
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.inferops.pd.plugins.action.members import concerns, share_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.plain import Plain
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.course import Course
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.judge import judge
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import Order, order_of
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.parcel import Parcel, split
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan import router_step
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan, Start
-from ansible_collections.inferops.pd.plugins.module_utils._core.report import verdict
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
-from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work, World
+from ansible_collections.inferops.pd.plugins.module_utils._host import members as work
+from ansible_collections.inferops.pd.plugins.module_utils._host.members import Work, World
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.batch import one_by_one
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol import Created, Wanted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
+from ansible_collections.inferops.pd.plugins.plugin_utils.run_folder import AGAIN, place_of
 
 Facts = dict[str, t.Any]
 _PROCESSES = itertools.count(1)
@@ -189,245 +192,217 @@ class Hosts:
     # Asked before each phase of a run.
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
-    # Whether this run has created the router.
-    fresh: bool = False
     said: list[str] = field(default_factory=list)
 
-    def work(self, plan: dict[str, t.Any], phase: str, host: str, undo: t.Any = None, **order: t.Any) -> Work | None:
-        """The real work of one phase on one host."""
-        read = Plan.from_plain(plan, host)
-        part = share_of(read, host, undo)
-        if part is None or not (concerns(part, phase) or phase == "router"):
-            return None
-        if phase == "router":
-            part, _held = router_step.at_phase(
-                read, part, order["ready"], order.pop("starts"), order.pop("early"), False
-            )
+    def work(self, order: Order, holder: Plain) -> Work:
+        """The real work of an order on the host of its share."""
         # As the module gets it.
-        part = Share.from_plain(part.to_plain())
-        order.pop("ready", None)
-        if undo is not None and "lift" in order:
-            order["lift"] = False
+        raw = order.to_plain()
+        share = Share.from_plain(copied(raw["plan"]))
+        host, _here = share.here()
         store = FactsStore(self.facts[host], self.before_write)
-        holder = {"run": plan["run"], "who": f"run {plan['run']}", "ttl": 300, "dead": plan.get("dead_locks", ())}
-        wanted = plan["runtime"] or RUNTIMES[0]
+        wanted = share.runtime or RUNTIMES[0]
         runtimes = [FactsRuntime(store, name) for name in RUNTIMES if name != wanted]
-        asked = Order(part, phase, holder, break_lock=self.break_lock, **order)
+        asked = work.Order(
+            share,
+            order.phase,
+            holder,
+            break_lock=self.break_lock,
+            registered={"yes": True, "no": False, "keep": None}[order.registered],
+            state=order.state,
+            why=order.why,
+            lift=order.lift,
+        )
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
 
-    def phase(
-        self, plan: dict[str, t.Any], phase: str, hosts: t.Iterable[str] | None = None, **order: t.Any
-    ) -> Results:
-        """A phase on its hosts, in the order of their names: each host's result, as its module tells it."""
-        self.before_phase(phase)
-        results: Results = {}
-        for host in sorted(plan["hosts"] if hosts is None else hosts):
-            if self.silent(host):
-                results[host] = [{"unreachable": True, "msg": f"{host} did not answer", "phase": phase}]
-                continue
-            try:
-                work = self.work(plan, phase, host, **copy.copy(order))
-                if work is None:
+
+Result = dict[str, t.Any]
+Said = dict[str, dict[str, dict[str, Result]]]
+
+
+class Wave:
+    """Workloads that go through the phases together, as the roles have them go: `courses` are how far each has come."""
+
+    def __init__(self, plans: t.Iterable[Plan], hosts: Hosts) -> None:
+        self.plans = {plan.group: plan for plan in plans}
+        self.hosts = hosts
+        self.courses = {name: Course(name) for name in self.plans}
+        self.said: dict[str, Said] = {name: {} for name in self.plans}
+        self.rounds = max((len(plan.renew or ()) for plan in self.plans.values()), default=0)
+        # Who did not answer in a phase is not asked again.
+        self.lost: set[str] = set()
+        self._parcels: dict[tuple[str, int | None], dict[str, Parcel]] = {}
+
+    def run(self) -> dict[str, Course]:
+        """What roles/group does (tasks/wave.yml)."""
+        self.phase("lock")
+        self.judge("lock")
+        for phase in ("router_stop", "leave", "stop", "forget"):
+            if any(one.goes_on for one in self.courses.values()):
+                self.phase(phase)
+                self.judge(phase)
+        if any(one.goes_on for one in self.courses.values()):
+            self.phase("start")
+            self._see_through()
+        self.phase("unlock")
+        self.hosts.said += [one.told for one in self.courses.values() if one.told and one.failed]
+        return self.courses
+
+    def _see_through(self) -> None:
+        """What it does in a pass (tasks/pass.yml). Nobody is left for another pass: nothing takes longer here than anything else."""
+        self.wait()
+        self.judge("start")
+        for number in range(self.rounds):
+            for phase in ("leave", "stop"):
+                self.phase(phase, number)
+                self.judge(phase, number)
+            self.phase("start", number)
+            self.wait(number)
+            self.judge("renewal", number)
+            self.phase("router", number)
+        if self.rounds:
+            self.wait(AGAIN - 1)
+            self.judge("renewal")
+        self.phase("undo")
+        self.phase("router")
+        self.judge("settle")
+        self.phase("endpoint")
+        self.judge("final")
+
+    # -- phases --
+
+    def phase(self, phase: str, number: int | None = None) -> None:
+        """A phase on its hosts, in the order of their names: each host's orders, one after the other."""
+        asked = False
+        for host in sorted(self.hosts.facts):
+            orders = {
+                name: order
+                for name, parcel in self.parcels(host, number).items()
+                if (order := order_of(parcel, phase, self.courses[name], False)) and not self._unlocked(order, host)
+            }
+            if orders and not asked:
+                self.hosts.before_phase(phase)
+                asked = True
+            for name, order in orders.items():
+                step = "unlock" if order.phase == "unlock" else _step(phase, number)
+                self.said[name].setdefault(step, {})[host] = self._answer(order, host)
+
+    def _unlocked(self, order: Order, host: str) -> bool:
+        return order.phase == "unlock" and host in self.said[order.share.group].get("unlock", {})
+
+    def _answer(self, order: Order, host: str) -> Result:
+        if self.hosts.silent(host) or host in self.lost:
+            self.lost.add(host)
+            return {"unreachable": True, "msg": f"{host} did not answer"}
+        if order.held:
+            return {"changed": False, "ok": True, "refused": False, "phase": "router", "held": order.held}
+        plan = self.plans[order.share.group]
+        holder = {"run": plan.run, "who": f"run {plan.run}", "ttl": 300, "dead": plan.dead_locks or ()}
+        try:
+            if order.phase == "leave":
+                return self._leave(order, host)
+            told = self.hosts.work(order, holder).run()
+            result = {**told, "failed": bool(told["failed_members"]), "ok": not told["failed_members"]}
+        except PdError as exc:
+            refused = order.phase in ("start", "lock")
+            return {"failed": True, "ok": False, "refused": refused, "phase": order.phase, "msg": str(exc)}
+        if order.phase == "router" and result["ok"]:
+            result |= self._registered(plan, order, host)
+        return result
+
+    def _router(self, plan: Plan, host: str) -> Facts | None:
+        member = plan.router.member
+        return FactsStore(self.hosts.facts[host]).entry(plan.group, member.id) if member else None
+
+    def _leave(self, order: Order, host: str) -> Result:
+        entry = self._router(self.plans[order.share.group], host)
+        if entry is None or entry["state"] != "running":
+            return {"failed": True, "ok": False, "msg": "the router does not answer"}
+        gone = (order.peers or {})["remove"]
+        entry["registered"] = [p for p in entry.get("registered") or () if p["url"] not in gone]
+        return {"ok": True, "peers": {"confirmed": True}}
+
+    def _registered(self, plan: Plan, order: Order, host: str) -> Result:
+        """A router that answers, with the peers that it was told."""
+        entry = self._router(plan, host)
+        if entry is None or entry["state"] != "running":
+            return {"failed": True, "ok": False, "msg": "the router does not answer"}
+        peers = order.peers
+        if peers is None or not peers["manage"]:
+            return {}
+        spare = [p for p in entry.get("registered") or () if p["url"] in peers["spare"]]
+        entry["registered"] = [*({"url": p["url"]} for p in peers["peers"]), *spare]
+        return {"peers": {"confirmed": True}}
+
+    # -- the wait --
+
+    def wait(self, number: int | None = None) -> None:
+        """What the wait sees of the engines: whether they serve, and the formation that what listens there carries."""
+        self.hosts.before_phase("wait")
+        round_ = number if number is None or number < self.rounds else None
+        for host in sorted(self.hosts.facts):
+            for name, parcel in self.parcels(host, round_).items():
+                if self.courses[name].goes_on and parcel.takes_part(self.courses[name]) and parcel.plan.engines:
+                    step = _step("wait", number)
+                    self.said[name].setdefault(step, {})[host] = self._seen(parcel, host)
+
+    def _seen(self, parcel: Parcel, host: str) -> Result:
+        if self.hosts.silent(host) or host in self.lost:
+            self.lost.add(host)
+            return {"unreachable": True, "msg": f"{host} did not answer"}
+        store, members = FactsStore(self.hosts.facts[host]), {}
+        for member in parcel.plan.engines:
+            entry = store.entry(parcel.plan.group, member.id) or {}
+            up = entry.get("state") == "running" and entry.get("ready") and member.id not in self.hosts.never_ready
+            seen = {"state": "ready", "outcome": "ready"} if up else {"state": "loading", "outcome": "late"}
+            since = {key: entry.get(key) for key in ("restarts", "pid", "since")}
+            members[member.id] = {**seen, **since, "why": "", "formation": entry.get("formation")}
+        return {"members": members, "not_ready": {}}
+
+    # -- verdicts --
+
+    def judge(self, phase: str, number: int | None = None) -> None:
+        for name, course in self.courses.items():
+            plan, said = self.plans[name], self.said[name]
+            if number is not None and phase != "renewal":
+                if number >= len(plan.renew or ()):
                     continue
-                told = work.run()
-                results[host] = [{**told, "failed": bool(told["failed_members"]), "ok": not told["failed_members"]}]
-            except PdError as exc:
-                results[host] = [{"failed": True, "ok": False, "phase": phase, "msg": str(exc)}]
-        return results
+                plan = plan.round(number)
+                said = {step.partition(".")[0]: told for step, told in said.items() if step.endswith(f".{number + 1}")}
+                if not said:
+                    continue
+            ordered = {step: said[step] for step in sorted(said, key=place_of)}
+            self.courses[name] = judge(plan, course, phase, ordered, self.hosts.undo)
+
+    def parcels(self, host: str, number: int | None = None) -> dict[str, Parcel]:
+        """What a host carries out, as its files would have it."""
+        if (host, number) not in self._parcels:
+            found = {}
+            for name, plan in self.plans.items():
+                if number is None or number < len(plan.renew or ()):
+                    shared, own = copied(split(plan, number))
+                    if host in own:
+                        found[name] = Parcel.of(shared, own[host], host)
+            self._parcels[host, number] = found
+        return self._parcels[host, number]
 
 
-Results = dict[str, list[dict[str, t.Any]]]
+def _step(phase: str, number: int | None) -> str:
+    return phase if number is None else f"{phase}.{number + 1}"
 
 
 def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     """What the roles do with a plan: whether the run ended well. A run that is refused changes nothing."""
-    hosts.fresh = False
-    if not (plan["changed"] or plan["steps"]):
-        return True
-    results = hosts.phase(plan, "lock")
-    said = verdict.reach(Plan.from_plain(plan), results, "lock")
-    if not said.good:
-        hosts.said.append(said.msg)
-        hosts.phase(plan, "unlock")
-        return False
-    if plan["action"] in ("restart", "remove"):
-        for phase in ("router_stop", "stop"):
-            if not _verdict(hosts, plan, phase, hosts.phase(plan, phase)):
-                return False
-        if plan["action"] == "remove":
-            forgot = hosts.phase(plan, "forget", lift=_clean(plan, hosts, None))
-            return all(r.get("ok") for said in forgot.values() for r in said)
-    elif not _leave(plan, hosts) or not _stop(plan, hosts):
-        return False
-    return _form(plan, hosts)
+    return carry_out_all([plan], hosts)[plan["group"]]
 
 
-def _verdict(hosts: Hosts, plan: dict[str, t.Any], phase: str, results: Results) -> bool:
-    said = verdict.reach(Plan.from_plain(plan), results, phase)
-    if not said.good:
-        hosts.said.append(said.msg)
-    return said.good
-
-
-def _leave(plan: dict[str, t.Any], hosts: Hosts) -> bool:
-    """Members leave the router before they stop: over its API, or by a router without them."""
-    router = plan["router"]
-    if not any(s["phase"] == "leave" for s in plan["steps"]):
-        return True
-    hosts.before_phase("leave")
-    host = router["member"]["parts"][0]["host"]
-    if hosts.silent(host):
-        return False
-    if router["policy"] == "dynamic":
-        entry = _router_entry(plan, hosts)
-        if entry is None or entry["state"] != "running":
-            return False
-        entry["registered"] = [p for p in entry.get("registered") or () if p["url"] not in router["remove"]]
-    if router["early"] is not None:
-        return _start_router(plan, hosts, router["early"], early=True)
-    return True
-
-
-def _stop(plan: dict[str, t.Any], hosts: Hosts) -> bool:
-    if not any(s["phase"] in ("leave", "stop") for s in plan["steps"]):
-        return True
-    return _verdict(hosts, plan, "stop", hosts.phase(plan, "stop"))
-
-
-def _form(plan: dict[str, t.Any], hosts: Hosts) -> bool:
-    """Engines, the wait, the router, and the record."""
-    started = hosts.phase(plan, "start")
-    waited = _wait(plan, hosts)
-    results = {h: [*started.get(h, ()), *waited.get(h, ())] for h in {*started, *waited}}
-    said = verdict.reach(Plan.from_plain(plan), results, "start")
-    ready = sorted(name for ids in said.ready.values() for name in ids)
-    said, renewed = _renew(plan, hosts, said, results)
-    if renewed is None:
-        return False
-    started, ready = _both(started, renewed), sorted(name for ids in said.ready.values() for name in ids)
-    router = plan["router"]["member"]
-    good, result = said.good, None
-    if router is not None and good:
-        phases = {s["phase"] for s in plan["steps"]}
-        if plan["router"]["step"] != "none" or phases & {"router", "start", "wait"}:
-            good = _start_router(plan, hosts, ready, early=False)
-            result = good
-    registered = True if good and router is not None else (None if said.registered == "keep" else False)
-    state = "running" if registered else "partial"
-    undo = None
-    if hosts.undo and not said.good:
-        undo = {name for told in started.values() for r in told for name in r.get("created") or ()}
-        hosts.phase(plan, "stop", undo=undo)
-    refused = {h for h, told in started.items() if any(r.get("failed") and not r.get("failed_members") for r in told)}
-    hosts.phase(
-        plan,
-        "endpoint",
-        [h for h in plan["hosts"] if h not in refused],
-        registered=registered,
-        state=state,
-        undo=undo,
-        lift=not refused and _clean(plan, hosts, result),
-    )
-    if not good:
-        hosts.said.append(said.msg)
-    return bool(good)
-
-
-def _both(one: Results, other: Results) -> Results:
-    return {host: [*one.get(host, ()), *other.get(host, ())] for host in {*one, *other}}
-
-
-def _renew(
-    plan: dict[str, t.Any], hosts: Hosts, said: verdict.Verdict, results: Results
-) -> tuple[verdict.Verdict, Results | None]:
-    """The rounds of renewal, while all goes well: the verdict after them, and what was started; None when something did not stop."""
-    whole, started = Plan.from_plain(plan), t.cast("Results", {})
-    for number, one in enumerate(whole.renew or ()):
-        ready = {name for ids in said.ready.values() for name in ids}
-        if not said.good or not ready & set(one.because):
-            continue
-        part = whole.round(number).to_plain()
-        if not _leave(part, hosts) or not _stop(part, hosts):
-            return said, None
-        started = hosts.phase(part, "start")
-        said = verdict.reach(whole, _both(results, _both(started, _wait(part, hosts))), "start")
-        if said.good and part["router"]["step"] == "register":
-            _start_router(part, hosts, sorted(name for ids in said.ready.values() for name in ids), early=False)
-    return said, started
-
-
-def _wait(plan: dict[str, t.Any], hosts: Hosts) -> Results:
-    """What the wait sees of the engines: whether they serve, and the formation that what listens there carries."""
-    hosts.before_phase("wait")
-    found: Results = {}
-    for member in plan["members"]:
-        host = member["parts"][0]["host"]
-        if member["role"] == "router":
-            continue
-        if hosts.silent(host):
-            found[host] = [{"unreachable": True, "msg": f"{host} did not answer"}]
-            continue
-        store = FactsStore(hosts.facts[host])
-        entry = store.entry(plan["group"], member["id"])
-        up = (
-            entry is not None
-            and entry["state"] == "running"
-            and entry.get("ready")
-            and member["id"] not in hosts.never_ready
-        )
-        seen = {"state": "ready" if up else "loading", "why": "", "outcome": "ready" if up else "late"}
-        seen["formation"] = (entry or {}).get("formation")
-        found.setdefault(host, [{"members": {}, "not_ready": {}}])[0]["members"][member["id"]] = seen
-    return found
-
-
-def _start_router(plan: dict[str, t.Any], hosts: Hosts, ready: t.Sequence[str], early: bool) -> bool:
-    """The router's phase on its host, and what is registered then."""
-    router = plan["router"]
-    host = router["member"]["parts"][0]["host"]
-    results = hosts.phase(plan, "router", [host], ready=ready, starts=_starts(plan, hosts), early=early)
-    hosts.fresh |= any(router["member"]["id"] in (r.get("created") or ()) for r in results[host])
-    if any(r.get("failed") or r.get("unreachable") for r in results[host]):
-        hosts.said += [str(r.get("msg")) for r in results[host]]
-        return False
-    entry = _router_entry(plan, hosts)
-    if entry is None or entry["state"] != "running":
-        return False
-    if router["policy"] == "dynamic":
-        spare = [p for p in entry.get("registered") or () if p["url"] in router["spare"]]
-        wanted = [{"url": p["url"]} for p in router["peers"] if not ready or p["member"] in ready]
-        entry["registered"] = [*wanted, *spare]
-    return True
-
-
-def _starts(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, Start]:
-    found = {}
-    for member in plan["members"]:
-        # At its place: a stray elsewhere may have the same id.
-        entry = FactsStore(hosts.facts[member["parts"][0]["host"]]).entry(plan["group"], member["id"])
-        if entry is not None:
-            found[member["id"]] = Start.seen(entry)
-    return found
-
-
-def _router_entry(plan: dict[str, t.Any], hosts: Hosts) -> dict[str, t.Any] | None:
-    member = plan["router"]["member"]
-    return FactsStore(hosts.facts[member["parts"][0]["host"]]).entry(plan["group"], member["id"])
-
-
-def _clean(plan: dict[str, t.Any], hosts: Hosts, router_done: bool | None) -> bool:
-    """As the action plugin of members tells it: whether a router was seen to name nobody that is gone."""
-    if any(grave["router"] for grave in plan["record"].get("tombstones") or ()):
-        return False
-    router = plan["router"]
-    if router["member"] is None:
-        return bool(plan["action"] == "remove")
-    if router["clean"]:
-        return True
-    if not router_done:
-        return False
-    return hosts.fresh or router["policy"] == "dynamic"
+def carry_out_all(plans: t.Iterable[dict[str, t.Any]], hosts: Hosts) -> dict[str, bool]:
+    """The same of several in one wave."""
+    read = [Plan.from_plain(copied(plan)) for plan in plans]
+    going = [plan for plan in read if plan.changed or plan.steps]
+    courses = Wave(going, hosts).run()
+    return {plan.group: not courses[plan.group].failed if plan in going else True for plan in read}
 
 
 def told(facts: Facts) -> Facts:
@@ -438,7 +413,7 @@ def told(facts: Facts) -> Facts:
     digests = {g: observed.digest_of_group(g, held, store.record(g)) for g in groups}
     used = [*facts["ports"]["used"], *_listeners(facts)]
     ports = {**facts["ports"], "used": used}
-    return {**facts, "ports": ports, "digest": observed.digest(held), "digests": digests}
+    return {**facts, "ports": ports, "held": observed.held(held), "digests": digests}
 
 
 def _listeners(facts: Facts) -> list[dict[str, t.Any]]:

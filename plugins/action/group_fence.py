@@ -14,29 +14,42 @@ from ..module_utils._core.plan.value import Plan
 from ..plugin_utils import _fence
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._plain import to_plain
+from ..plugin_utils.run_folder import RunFolder
 
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "plan": {"type": "dict", "required": True},
+        "plan": {"type": "dict"},
+        "run": {"type": "path"},
+        "wave": {"type": "int", "default": 0},
         "command": {"type": "raw"},
         "timeout": {"type": "float", "default": 60},
         "env": {"type": "dict", "default": {}, "no_log": True},
-        "strict": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
-        try:
-            return {"ok": True, **self._all()}
-        except (PdError, AnsibleActionFail) as exc:
-            if self.args["strict"]:
-                raise
-            # The caller gives the locks back before it fails with this.
-            told = exc.result if isinstance(exc, AnsibleActionFail) and exc.result else {}
-            return {"fenced": [], **told, "failed": False, "ok": False, "msg": str(exc)}
+        if self.args["run"] is None:
+            return self._all(Plan.from_plain(to_plain(self.args["plan"]), ""))
+        return self._wave(RunFolder(self.args["run"]), self.args["wave"])
 
-    def _all(self) -> dict[str, t.Any]:
-        plan = Plan.from_plain(to_plain(self.args["plan"]), "")
+    def _wave(self, folder: RunFolder, wave: int) -> dict[str, t.Any]:
+        """All workloads of a wave. One whose lost host could not be fenced ends there: what is locked of it is given back."""
+        courses, fenced = folder.courses(wave), []
+        commands: list[str] = []
+        for name, course in courses.items():
+            plan = folder.plan(name) if course.goes_on else None
+            if plan is None or not plan.fence:
+                continue
+            try:
+                done = self._all(plan)
+                fenced += done["fenced"]
+                commands += done["commands"]
+            except (PdError, AnsibleActionFail) as exc:
+                courses[name] = course.ends(str(exc), {"good": False})
+        folder.write_courses(wave, courses)
+        return {"changed": bool(commands), "fenced": fenced, "commands": commands}
+
+    def _all(self, plan: Plan) -> dict[str, t.Any]:
         argv, environment = _fence.read_command(to_plain(self.args["command"])), self._environment()
         if self.args["timeout"] <= 0:
             raise PdError(

@@ -1,37 +1,64 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller side of group_plan: reads the entry and the hosts' facts of this run, lets the core make the plan, and shows it. One way
-for groups and cache services; what differs is their kind's (plugin_utils/_workloads.py)."""
+"""The controller side of group_plan: reads the entries and the hosts' facts of this run, lets the core make the plans, one in sight of the
+others, shows them, and writes them into the run's folder. One way for groups and cache services; what differs is their kind's
+(plugin_utils/_workloads.py)."""
 
 from __future__ import annotations
 
 import typing as t
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.base.finding import Findings, sentences
+from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import integer
+from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.plan.reserved import Reserved
+from ..module_utils._core.plan.situation import Run
 from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import status
 from ..module_utils._core.spec.spec import ENGINE_ROLES
-from ..module_utils._core.spec.workload import GROUP, KINDS
+from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
+from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
 from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
 from ..plugin_utils.locking import of_dead
+from ..plugin_utils.run_folder import Index, RunFolder
 
 ACTIONS = ("deploy", "scale", "restart", "remove")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
 
 
+@dataclass
+class One:
+    """A workload of the run: what its plan is made of, and the plan, or why there is none."""
+
+    works: Workloads
+    name: str
+    action: str
+    findings: Findings
+    judged: Judged | None = None
+    plan: Plan | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def works_on(self) -> bool:
+        """Whether there is anything to be done."""
+        return self.plan is not None and self.refusal is None and bool(self.plan.changed or self.plan.steps)
+
+
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "name": {"type": "str", "required": True},
+        "name": {"type": "str"},
         "kind": {"type": "str", "choices": list(KINDS), "default": GROUP.name},
+        "workloads": {"type": "list", "elements": "dict"},
         "spec": {"type": "dict"},
         "hosts": {"type": "dict"},
         "register": {"type": "str", "default": "pd_facts"},
@@ -39,7 +66,8 @@ class ActionModule(PdAction):
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
-        "planned": {"type": "list", "elements": "dict", "default": []},
+        "parallel": {"type": "int"},
+        "proof": {"type": "str", "default": "changed"},
         "modes_path": {"type": "list", "elements": "path", "default": []},
         "fail_on": {"type": "str", "choices": ["error", "unverified", "warning", "never"], "default": "error"},
         "fail_on_pending": {"type": "bool", "default": False},
@@ -49,94 +77,179 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        self._refuse_broken()
-        asked = self._asked()
-        judged: Judged | None = None
-        if asked.action == "remove":
-            entry, findings = self._removed(), Findings()
-            made = self._works.removal(entry, asked, findings)
-        else:
-            entry = self.spec_of(asked.name, self._works.kind)
-            judged = self._judged(entry)
-            self._refuse(judged.findings)
-            made, findings = self._works.make(judged, asked), judged.findings
-        self._say_hosts(asked.silent(self._works.patterns(asked.name, entry)), findings)
+        every = self._every()
+        run, counts = self.new_run(), self._counts()
+        reserved = Reserved()
+        for one in every:
+            self._make(one, self._asked(one, replace(run, formation=self.new_run().formation), counts, reserved))
+            # The next one sees what this one takes, and where its cache service will be. What is removed takes nothing.
+            if one.plan is not None and one.refusal is None and one.action != "remove":
+                reserved = reserved.beside(one.plan)
+        return self._answer(every)
+
+    def _every(self) -> list[One]:
+        """What is planned, in order."""
+        given = to_plain(self.args["workloads"])
+        if given is None:
+            if not self.args["name"]:
+                raise PdError("group_plan needs name, or workloads: a list of {kind, name}.")
+            given = [{"kind": self.args["kind"], "name": self.args["name"]}]
+        every = []
+        for raw in given:
+            kind = raw.get("kind") or GROUP.name
+            # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
+            beside = kind == CACHE.name and any((one.get("kind") or GROUP.name) == GROUP.name for one in given)
+            action = "deploy" if beside else self.args["action"]
+            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings()))
+        twice = sorted({one.name for one in every if sum(other.name == one.name for other in every) > 1})
+        if twice:
+            raise PdError(
+                f"{listed(twice)}: the name of a group and of a cache service. On hosts a name is of one thing: rename one of them."
+            )
+        return every
+
+    def _make(self, one: One, asked: Asked) -> None:
+        """Its plan, or why it is refused. A group that is refused takes nothing from the others."""
+        try:
+            if one.action == "remove":
+                entry = self._removed(one)
+                one.refusal = self._refuse_broken(one, entry)
+                if one.refusal:
+                    return
+                made = one.works.removal(entry, asked, one.findings)
+            else:
+                entry = self.spec_of(one.name, one.works.kind)
+                one.refusal = self._refuse_broken(one, entry)
+                if one.refusal:
+                    return
+                one.judged = self._judged(one, entry)
+                one.findings = one.judged.findings
+                one.refusal = refuse(one.name, one.findings, self.args["fail_on"], one.works.kind)
+                if one.refusal:
+                    return
+                made = one.works.make(one.judged, asked)
+        except PdError as exc:
+            if len(self.args["workloads"] or ()) < 2:
+                raise
+            one.refusal = Refusal(one.name, str(exc), [])
+            return
+        self._say_hosts(asked.silent(one.works.patterns(one.name, entry)), one.findings)
         # A run that was killed here holds its locks on hosts that cannot see that it is gone.
-        dead = of_dead(host.locks.get(asked.name) for host in asked.hosts.values())
-        if dead:
-            made = replace(made, dead_locks=tuple(dead))
-        plan = made.to_plain()
-        result = {"plan": plan, "findings": findings.to_plain(), "diff": plan.pop("diff")}
-        self._refuse(findings)
-        self._show(made, result)
-        if not made.changed and not made.steps and asked.action != "remove":
-            self._show_state(self._works, judged)
-        self._refuse_pending(result)
-        result["planned"] = self._carried(plan)
-        result["warnings"] = sentences(result["findings"])
-        return result
+        dead = of_dead(host.locks.get(one.name) for host in asked.hosts.values())
+        one.plan = replace(made, dead_locks=tuple(dead)) if dead else made
+        one.refusal = refuse(one.name, one.findings, self.args["fail_on"], one.works.kind)
+        if not one.refusal and made.pending and self.args["fail_on_pending"]:
+            told = [f for f in one.findings.to_plain() if f["code"] in PENDING]
+            one.refusal = Refusal(one.name, f"{one.works.kind.title} {one.name} has a pending configuration.", told)
 
-    @property
-    def _works(self) -> Workloads:
-        return workloads_of(self.args["kind"], self)
+    # -- the answer ----------------------------------------------------------------------------------------------------------------
 
-    def _asked(self) -> Asked:
-        """What is wanted, and what this run has seen."""
+    def _answer(self, every: list[One]) -> dict[str, t.Any]:
+        good = [one for one in every if not one.refusal]
+        bad = [one.refusal for one in every if one.refusal]
+        if bad and (len(every) == 1 or not any(map(self._goes, good))):
+            for one in good:
+                self._show(one)
+            raise self.refused(*bad)
+        self._display_refused(bad)
+        for one in good:
+            self._show(one)
+        index = self._index(every)
+        plans = {one.name: one.plan for one in good if one.plan is not None}
+        folder = RunFolder.create(index, plans)
+        stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
+        result: dict[str, t.Any] = {
+            "run": folder.path,
+            "waves": [self._wave(number, index, plans) for number in range(len(index.waves))],
+            "stay": stay,
+            "refused": sorted(index.refused),
+            "warnings": list(dict.fromkeys(s for one in good for s in sentences(one.findings.to_plain()))),
+        }
+        if len(every) == 1:
+            return {**result, **self._single(good[0])}
+        summary = {name: {"changed": p.changed, "pending": p.pending, "members": len(p.members)} for name, p in plans.items()}
+        return {**result, "workloads": summary}
+
+    @staticmethod
+    def _single(one: One) -> dict[str, t.Any]:
+        """The plan of one workload is returned, too: for people, and for what reads it by itself."""
+        plan = one.plan.to_plain() if one.plan else {}
+        return {"plan": plan, "findings": one.findings.to_plain(), "diff": plan.pop("diff", [])}
+
+    def _goes(self, one: One) -> bool:
+        """Whether it is in a wave: it has work, or is to be proven all the same."""
+        proves = self.args["proof"] == "always" and one.action != "remove" and one.plan and one.plan.router.member
+        return one.works_on or bool(proves)
+
+    def _index(self, every: t.Sequence[One]) -> Index:
+        going = {one.name: one.plan for one in every if one.plan is not None and not one.refusal and self._goes(one)}
+        names = [one.name for one in every]
+        groups = [one.name for one in every if one.works.kind is GROUP] if self.args["spec"] is None else []
+        needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
+        made = waves(going, needs, self.args["parallel"])
+        rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
+        refused = {one.name: f"{one.refusal.head} The plan above says why." for one in every if one.refusal}
+        # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.
+        return Index([list(wave) for wave in made], rounds, needs, refused, halts=self.args["action"] == "restart")
+
+    def _wave(self, number: int, index: Index, plans: t.Mapping[str, Plan]) -> dict[str, t.Any]:
+        """What the roles ask of a wave: who is in it, and which parts of what may be done there are."""
+        some = [plans[name] for name in index.waves[number]]
+        return {"names": index.waves[number], "rounds": index.rounds[number], **parts_of(some)}
+
+    def _display_refused(self, bad: t.Sequence[Refusal]) -> None:
+        """Of several, one that is refused is told where the plan is; the run goes on with the others, and fails in the end."""
+        for refusal in bad:
+            self._display.display("\n".join(filter(None, [refusal.head, as_text(refusal.findings)])))
+
+    def _asked(self, one: One, run: Run, counts: t.Mapping[str, int], reserved: Reserved) -> Asked:
+        """What is wanted of a workload, and what this run has seen."""
         return Asked(
-            name=self.args["name"],
+            name=one.name,
             hosts=self.seen().hosts,
-            action=self.args["action"],
-            run=self.new_run(),
+            action=one.action,
+            run=run,
             lost=names_list(self.args["lost_hosts"]),
             away=self.away(),
             # A check run fences nobody, and says the same.
             fence="pd_fence_command" if self.args["fence"] else "",
             forget=names_list(self.args["forget_tombstone"]),
-            counts=self._counts(),
+            counts=counts,
             allow_scale_down=self.args["allow_scale_down"],
-            reserved=[Plan.from_plain(one) for one in to_plain(self.args["planned"]) or ()],
+            reserved=reserved,
             reach=self.reach(),
         )
 
-    def _judged(self, entry: t.Any) -> Judged:
-        name, hosts = self.args["name"], self.seen().hosts
+    def _judged(self, one: One, entry: t.Any) -> Judged:
+        hosts = self.seen().hosts
         for host in hosts:
             # The caller may give facts of hosts that the inventory does not know, and a pattern may name them.
             if host not in self._inventory().hosts:
                 self._inventory().add_host(host)
-        return self._works.judge(name, entry, self._works.known(name, entry, hosts))
+        return one.works.judge(one.name, entry, one.works.known(one.name, entry, hosts))
 
-    def _removed(self) -> t.Any:
+    def _removed(self, one: One) -> t.Any:
         """The entry of what is to go, as far as there is one."""
-        name, given = self.args["name"], self.args["spec"]
+        given = self.args["spec"]
         if given is not None:
             return to_plain(given)
-        self._works.check_known(name, self.seen().hosts)
-        return self.entries(self._works.kind).get(name)
+        one.works.check_known(one.name, self.seen().hosts)
+        return self.entries(one.works.kind).get(one.name)
 
-    def _refuse(self, findings: Findings) -> None:
-        refusal = refuse(self.args["name"], findings, self.args["fail_on"], self._works.kind)
-        if refusal:
-            raise self.refused(refusal)
-
-    def _refuse_broken(self) -> None:
+    def _refuse_broken(self, one: One, entry: t.Any) -> Refusal | None:
         """A host that answered, and whose facts failed over a value, is not out of reach: the value is the user's to mend. Of a workload
         whose members need nothing of each other, a host that does not show what it has would get a second one."""
         seen, findings = self.seen(), Findings()
-        self._say_broken(findings)
-        for host, why in {} if self._works.kind.joined else seen.hidden.items():
-            findings.error("host-facts", f"{host}: {why}", "", [], host)
-        self._refuse(findings)
-
-    def _say_broken(self, findings: Findings) -> None:
-        for host, one in self.seen().broken.items():
-            findings.error("host-facts", f"{host} {one.said}.", one.way_out, [], host)
-
-    def _refuse_pending(self, result: dict[str, t.Any]) -> None:
-        if result["plan"]["pending"] and self.args["fail_on_pending"]:
-            told = [f for f in result["findings"] if f["code"] in PENDING]
-            head = f"{self._works.kind.title} {self.args['name']} has a pending configuration."
-            raise self.refused(Refusal(self.args["name"], head, told))
+        named = {host for hosts in one.works.patterns(one.name, entry).values() for host in hosts}
+        records = (host.records[one.name] for host in seen.hosts.values() if one.name in host.records)
+        named |= {place.host for record in records for place in record.members}
+        for host, said in seen.broken.items():
+            if host in named:
+                findings.error("host-facts", f"{host} {said.said}.", said.way_out, [], host)
+        for host, why in {} if one.works.kind.joined else seen.hidden.items():
+            if host in named:
+                findings.error("host-facts", f"{host}: {why}", "", [], host)
+        return refuse(one.name, findings, self.args["fail_on"], one.works.kind)
 
     def _say_hosts(self, silent: t.Collection[str], findings: Findings) -> None:
         """Why nothing is known of a host that the plan would have asked."""
@@ -154,14 +267,6 @@ class ActionModule(PdAction):
                 [],
                 host,
             )
-
-    def _carried(self, plan: dict[str, t.Any]) -> list[dict[str, t.Any]]:
-        """What the next plan of this run is to see as taken. A real run finds what was started; a check run would give the same ports and
-        GPUs to each, and a group would look for its cache service where none is yet."""
-        if not self._task.check_mode:
-            return []
-        earlier = to_plain(self.args["planned"]) or []
-        return earlier if self.args["action"] == "remove" else [*earlier, plan]
 
     def _counts(self) -> dict[str, int]:
         """The counts that scale asks for; `-e` gives them as text."""
@@ -181,19 +286,25 @@ class ActionModule(PdAction):
             raise PdError("scale needs a count: give -e pd_prefill=N, -e pd_decode=N, or both.")
         return counts
 
-    def _show(self, plan: Plan, result: dict[str, t.Any]) -> None:
+    # -- what a person is shown ----------------------------------------------------------------------------------------------------
+
+    def _show(self, one: One) -> None:
         """With --diff the plan is shown even where it changes nothing by itself: people read it before they run it."""
-        if self._task.diff and result["diff"]:
-            self._display.display("\n".join(d["prepared"] for d in result["diff"]).rstrip())
+        plan = t.cast("Plan", one.plan)
+        diff = "\n".join(str(d["prepared"]) for d in plan.diff).rstrip()
+        if self._task.diff and diff:
+            self._display.display(diff)
         else:
             self._display.display(core_plan.summary(plan))
             # A peer may be none of the group's: whoever registered it by hand is to know that it goes.
             for step in plan.steps:
                 if step.phase == "leave" and step.do == "deregister":
                     self._display.display(f"  {step.why}")
+        if not one.works_on and one.action != "remove":
+            self._show_state(one)
 
-    def _show_state(self, works: Workloads, judged: Judged | None) -> None:
+    def _show_state(self, one: One) -> None:
         """Where nothing is to be done, how it is: otherwise a person would have to ask once more."""
-        seen, subject = self.seen(), works.subject(self.args["name"], judged)
+        seen, subject = self.seen(), one.works.subject(one.name, one.judged)
         state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
         self._display.display("\n".join(status.head(state)))

@@ -1,23 +1,23 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller side of group_proof: gives the host that sends the requests the keys that the group's members ask for."""
+"""The controller side of group_proof: which groups are proven from their routers' host, with which members, and with the keys that these
+ask for."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ..plugin_utils._action import PdAction
+from ..module_utils._core.course.course import Course
+from ..module_utils._core.course.parcel import Parcel
 from ..plugin_utils._keys import keys_of
-from ..plugin_utils._plain import sealed, to_plain
+from ..plugin_utils._plain import sealed
+from ..plugin_utils._run import RUN, RunAction
 
 
-class ActionModule(PdAction):
-    _requires_connection = True
+class ActionModule(RunAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "plan": {"type": "dict", "required": True},
-        "members": {"type": "list", "elements": "str"},
-        "formations": {"type": "dict"},
+        **RUN,
         "timeout": {"type": "float", "default": 60},
         "limit": {"type": "float", "default": 600},
         "max_pairs": {"type": "int", "default": 64},
@@ -26,12 +26,40 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
-        given = {name: to_plain(value) for name, value in self.args.items() if value is not None}
-        if "keys" not in given:
-            # The engines are on other hosts, whose secrets nobody can read here.
-            given["keys"] = sealed(keys_of(self, given["plan"]))
-        result = self._execute_module(
-            module_name="inferops.pd.group_proof", module_args=given, task_vars=self.task_vars
-        )
-        result.pop("invocation", None)
-        return {**result, "group": str(given["plan"].get("group"))}
+        if self._task.check_mode:
+            return {"skipped": True, "skip_reason": "check mode: nothing is sent"}
+        started = self.folder.said_by(self.wave, "router", self.host)
+        found = {
+            name: (parcel, course)
+            for name, (parcel, course) in self.parcels().items()
+            if course.serves and parcel.proof and started.get(name, {"ok": True}).get("ok")
+        }
+        if not found:
+            return {"skipped": True, "skip_reason": f"nothing is proven from {self.host}"}
+        away = self.away("proof", found)
+        if away:
+            return away
+        # The engines are on other hosts, whose secrets nobody can read here.
+        keys = {name: keys_of(self, parcel.for_keys()) for name, (parcel, _course) in found.items()}
+        arguments = {
+            "workloads": [self._asked(parcel, course) for parcel, course in found.values()],
+            "keys": self.args["keys"] or sealed(keys),
+            "api_key": self.args["api_key"],
+        }
+        results = self.asked("proof", found, lambda: self.module("group_proof", arguments, found))
+        for name, result in results.items():
+            result.setdefault("good", not result.get("failed"))
+            result["group"] = name
+        self.folder.say(self.wave, "proof", self.host, results)
+        return {"changed": False, "workloads": {name: {"good": result["good"]} for name, result in results.items()}}
+
+    def _asked(self, parcel: Parcel, course: Course) -> dict[str, t.Any]:
+        peers = {peer.member for peer in parcel.plan.router.peers}
+        return {
+            "group": parcel.plan.group,
+            "plan": parcel.proof,
+            # One that waits outside of the router is not to be met by anybody yet.
+            "members": [name for name in course.ready if name in peers],
+            "formations": dict(course.formations),
+            **{key: self.args[key] for key in ("timeout", "limit", "max_pairs")},
+        }

@@ -80,7 +80,14 @@ class ActionModule(PdAction):
         services, written = Caches(self), self.entries(CACHE) if caches else {}
         parts = [_part(CACHE.name, name, services.observe(services.judge(name, written[name]))) for name in caches]
         parts += [_part(works.kind.name, name, results[name].get("observe") or {}) for name in names]
-        answer = {"names": names, "parts": parts, "valid": all(r["valid"] for r in results.values())}
+        answer: dict[str, t.Any] = {
+            "names": names,
+            "workloads": [{"kind": part["kind"], "name": part["name"]} for part in parts],
+            "observe": _united(part["observe"] for part in parts),
+            "look": None,
+            "parts": parts,
+            "valid": all(r["valid"] for r in results.values()),
+        }
         if works.kind is CACHE:
             return {**answer, "services": results, "findings": [f for r in results.values() for f in r["findings"]]}
         only = next(iter(results.values())) if len(results) == 1 else {"findings": [], "spec": None}
@@ -149,6 +156,18 @@ class ActionModule(PdAction):
 
 def _part(kind: str, name: str, observe: dict[str, t.Any]) -> dict[str, t.Any]:
     return {"role": ROLES[kind], "kind": kind, "name": name, "observe": observe}
+
+
+def _united(parts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """What host_facts looks at for all workloads of a run in its one call a host."""
+    found: dict[str, t.Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            if isinstance(value, list):
+                found[key] = list(dict.fromkeys([*found.get(key, ()), *value]))
+            else:
+                found.setdefault(key, value)
+    return found
 
 
 def _line(group: str, result: dict[str, t.Any]) -> str:

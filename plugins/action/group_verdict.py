@@ -1,82 +1,137 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on the controller: judges the results of all hosts of a phase, once for the whole workload."""
+"""Runs on the controller: judges what all hosts said in a phase, for each workload of a wave by itself; and tells at the end of the run,
+once, what failed."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.words import names
+from ..module_utils._core.course.course import Course
+from ..module_utils._core.course.judge import PHASES, Said, judge
 from ..module_utils._core.plan.value import Plan
-from ..module_utils._core.report.verdict import PHASES, reach
 from ..plugin_utils._action import PdAction
-from ..plugin_utils._plain import to_plain
+from ..plugin_utils._run import RUN
+from ..plugin_utils.run_folder import Index, RunFolder
+
+# Before a wave, and after the last one.
+OPEN, CLOSE = "open", "close"
 
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "plan": {"type": "dict", "required": True},
-        "phase": {"type": "str", "choices": list(PHASES), "required": True},
-        "register": {"type": "list", "elements": "str"},
-        "of_router": {"type": "list", "elements": "str", "default": []},
-        "results": {"type": "dict"},
-        "readiness": {"type": "str", "choices": ["any_per_role", "all"]},
+        **RUN,
+        "phase": {"type": "str", "choices": [OPEN, *PHASES, CLOSE], "required": True},
         "stops": {"type": "bool", "default": False},
-        "fail": {"type": "bool", "default": False},
     }
 
     def act(self) -> dict[str, t.Any]:
-        if self._task.check_mode:
-            empty: dict[str, t.Any] = {
-                "ready": {},
-                "ready_members": [],
-                "failed_members": {},
-                "unreachable_hosts": [],
-                "problems": {},
-            }
-            return {
-                "skipped": True,
-                "skip_reason": "check mode: nothing was done, so nothing is judged",
-                "good": True,
-                "complete": True,
-                **empty,
-            }
-        phase = self.args["phase"]
-        plan = Plan.from_plain(to_plain(self.args["plan"]))
-        verdict = reach(plan, self._results(plan), phase, self.args["readiness"], self.args["stops"])
-        head, _line, rest = verdict.msg.partition("\n")
-        if self.args["fail"] and not verdict.good:
-            # A failed task's result is printed as well: what a person has read stands there no second time.
+        folder, phase = RunFolder(str(self.args["run"])), self.args["phase"]
+        if phase == CLOSE:
+            return self._close(folder)
+        if phase == OPEN:
+            return self._open(folder)
+        wave, number = self.args["wave"], self.args["round"]
+        before, said = folder.courses(wave), folder.said(wave)
+        after: dict[str, Course] = {}
+        for name, course in before.items():
+            after[name] = course
+            if course.goes_on:
+                plan = folder.plan(name)
+                after[name] = self._judged(plan, course, phase, said.get(name) or {}, number)
+        folder.write_courses(wave, after)
+        self._say(phase, before, after)
+        return _next(after)
+
+    def _judged(self, plan: Plan, course: Course, phase: str, said: Said, number: int | None) -> Course:
+        """After a phase of a round, what was said in it is judged by the round's plan; after its end, all of it by the whole plan."""
+        if number is not None and phase != "renewal":
+            if number >= len(plan.renew or ()):
+                return course
+            plan = plan.round(number)
+            said = {step.partition(".")[0]: hosts for step, hosts in said.items() if step.endswith(f".{number + 1}")}
+            if not said and not self._task.check_mode:
+                return course
+        return judge(plan, course, phase, said, bool(self.args["stops"]), bool(self._task.check_mode))
+
+    def _say(self, phase: str, before: t.Mapping[str, Course], after: t.Mapping[str, Course]) -> None:
+        """What serves is told at once; what failed is told in a line now, and in full when the run ends."""
+        for name, course in after.items():
+            was = before[name]
+            if not course.told or course.told == was.told or self._task.check_mode:
+                continue
+            if course.failed and len(after) > 1:
+                self._display.display(f"{course.told.partition(chr(10))[0]} The end of the run tells more.")
+            elif not course.failed:
+                self._display.display(course.told)
+
+    # -- the ends of a wave and of a run -------------------------------------------------------------------------------------------
+
+    def _open(self, folder: RunFolder) -> dict[str, t.Any]:
+        """What is not begun: a group whose cache service has failed, and whatever comes after a wave that failed where the run halts then."""
+        index, wave = folder.index(), self.args["wave"]
+        earlier = {name: one for at in range(wave) for name, one in folder.courses(at).items()}
+        failed = [name for name, one in earlier.items() if one.failed]
+        courses = {}
+        for name, course in folder.courses(wave).items():
+            lacking = [one for one in index.needs.get(name, ()) if one in failed or one in index.refused]
+            if lacking:
+                told = f"Group {name}: nothing of it was touched, since it uses {names(lacking)}, which failed in this run."
+                course = course.ends(told, {"good": False, "untouched": True})
+            elif index.halts and failed:
+                told = f"{name}: not touched by this run, which goes no further after {names(failed)} failed."
+                course = course.ends(told, {"good": False, "untouched": True})
+            courses[name] = course
+        folder.write_courses(wave, courses)
+        return _next(courses)
+
+    def _close(self, folder: RunFolder) -> dict[str, t.Any]:
+        index = folder.index()
+        courses = {name: one for at in range(len(index.waves)) for name, one in folder.courses(at).items()}
+        bad = {name: one for name, one in courses.items() if one.failed}
+        refused = index.refused
+        if not bad and not refused:
+            return {"good": True}
+        return {**self._told(index, bad, len(courses) + len(refused)), "failed": True}
+
+    def _told(self, index: Index, bad: t.Mapping[str, Course], count: int) -> dict[str, t.Any]:
+        """One workload that failed is told as such. Of several, each in full, one below the other."""
+        refused = index.refused
+        if count == 1 and bad:
+            (course,) = bad.values()
+            head, _line, rest = course.told.partition("\n")
             self._display.display(rest)
-            return {**_in_short(verdict.to_plain()), "msg": head, "failed": True}
-        if phase == "final":
-            self._display.display(verdict.msg)
-        # Where a host has not given its lock, the run ends with a task that tells it.
-        elif not verdict.complete and phase != "lock":
-            self._display.display(head)
-        return {**verdict.to_plain(), "failed": False}
-
-    def _results(self, plan: Plan) -> dict[str, list[dict[str, t.Any]]]:
-        """What each host of the plan said, in the order of `register`."""
-        given = self.args["results"]
-        if given is not None:
-            plain = to_plain(given)
-            return {host: found if isinstance(found, list) else [found] for host, found in plain.items()}
-        if not self.args["register"]:
-            raise PdError("group_verdict needs results, or the names that they were registered under (register).")
-        found: dict[str, list[dict[str, t.Any]]] = {}
-        routers = plan.router.through
-        for name in self.args["register"]:
-            hosts = routers if name in self.args["of_router"] else plan.through
-            for host, result in self.results_of(name, plan.group, hosts).items():
-                found.setdefault(host, []).append(result)
-        return found
+            return {**course.short, "msg": head}
+        touched = {name: one for name, one in bad.items() if not one.short.get("untouched")}
+        left = [name for name in bad if name not in touched]
+        blocks = [one.told for one in touched.values()]
+        blocks += [f"{text}" for text in refused.values()]
+        blocks += [bad[name].told for name in left]
+        self._display.display("\n\n".join(blocks))
+        failed = [*touched, *refused]
+        msg = f"{len(failed)} of {count} failed: {names(failed)}." + (f" Not touched: {names(left)}." if left else "")
+        told = {name: dict(one.short) for name, one in bad.items()} | {
+            name: {"good": False, "refused": True} for name in refused
+        }
+        return {
+            "good": False,
+            "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg,
+            "workloads": told,
+        }
 
 
-def _in_short(verdict: dict[str, t.Any]) -> dict[str, t.Any]:
-    """What a machine asks of a verdict that a person has been told."""
-    keys = ("host", "outcome", "symptom")
-    failed = {name: {k: seen[k] for k in keys if seen.get(k)} for name, seen in verdict["failed_members"].items()}
-    kept = {"failed_members": failed, "unreachable_hosts": verdict["unreachable_hosts"]}
-    return {"good": verdict["good"], **{k: v for k, v in kept.items() if v}}
+def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:
+    """What the roles ask of a verdict: which parts of what comes have anything to do."""
+    going = [one for one in courses.values() if one.goes_on]
+    return {
+        "good": not any(one.failed for one in courses.values()),
+        "going": [one.name for one in going],
+        "serves": any(one.serves for one in going),
+        "undoes": any(one.undoes for one in going),
+        "unproven": any(one.unproven for one in going),
+        "ends": any(one.ending is not None and not one.left for one in going),
+        "left": [one.name for one in going if one.left],
+        "locked": [one.name for one in courses.values() if one.over and one.locked],
+    }

@@ -1,51 +1,61 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller side of members_wait: calls the module in slices and tells what changes as it comes."""
+"""The controller side of members_wait: waits for this host's members of all workloads of a wave, and tells what changes as it comes."""
 
 from __future__ import annotations
 
+import os
 import typing as t
 
-from ..module_utils._core.plan.value import Plan, Roll
-from ..plugin_utils._action import PdAction
-from ..plugin_utils._plain import to_plain
-from ..plugin_utils.locking import holder
-from ..plugin_utils.waiting import SLICE, wait_for_members
+from ..plugin_utils._run import RUN, RunAction
+from ..plugin_utils.run_folder import AGAIN
+from ..plugin_utils.waiting import SLICE, Calls, notes_of, of_engines, wait_for_members
 
 
-class ActionModule(PdAction):
-    _requires_connection = True
+class ActionModule(RunAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "plan": {"type": "dict", "required": True},
-        "phase": {"type": "str", "choices": ["engines", "router"], "default": "engines"},
+        **RUN,
         "limit": {"type": "float"},
-        "give_up": {"type": "str", "choices": ["decided", "first"], "default": "decided"},
-        "hold": {"type": "bool", "default": True},
+        "patience": {"type": "float"},
         "slice": {"type": "int", "default": SLICE},
+        "again": {"type": "bool", "default": False},
         "explain": {"type": "bool", "default": False},
         "state_dir": {"type": "path"},
         "runtime_options": {"type": "dict"},
-        "strict": {"type": "bool", "default": False},
     }
 
     def act(self) -> dict[str, t.Any]:
-        raw, phase = to_plain(self.args["plan"]), self.args["phase"]
-        plan = Plan.from_plain(raw, self.task_vars["inventory_hostname"])
         if self._task.check_mode:
             return {"skipped": True, "skip_reason": "check mode: nothing was started, so nothing is waited for"}
-        result = wait_for_members(
-            self,
-            plan,
-            phase,
-            Roll.of(raw, phase),
-            self.runtime_options(),
-            limit=self.args["limit"],
-            hold=self.args["hold"],
-            give_up=self.args["give_up"],
-            slice_=min(30, max(1, self.args["slice"])),
-            holder=holder(plan.run),
-            explain=self.args["explain"],
-        )
-        result["failed"] = bool(self.args["strict"] and result.get("not_ready"))
-        return result
+        again, explain = self.args["again"], self.args["explain"]
+        found = {
+            name: parcel
+            for name, (parcel, course) in self.parcels().items()
+            if (course.unproven if explain else course.goes_on)
+            and not self._refused(name)
+            and parcel.takes_part(course)
+        }
+        if not found:
+            return {"skipped": True, "skip_reason": f"nothing is waited for on {self.host}"}
+        # What is seen once more, after rounds of renewal or a proof, is the last word on it.
+        step = f"wait.{AGAIN}" if again or explain else self.step("wait")
+        away = self.away(step, found)
+        if away:
+            return away
+        spent = {} if again or explain else self.folder.said_by(self.wave, step, self.host)
+        waits = [
+            of_engines(parcel, self.args["limit"], float((spent.get(name) or {}).get("elapsed") or 0))
+            for name, parcel in found.items()
+        ]
+        calls = Calls(self, self.runtime_options(), self.holder(found.values()), explain)
+        slice_ = min(30, max(1, self.args["slice"]))
+        notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.wave}-{step}")
+        results = self.asked(step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_))
+        told = {name: result["msg"] for name, result in results.items() if result.get("not_ready")}
+        return {"changed": False, "not_ready": told}
+
+    def _refused(self, name: str) -> bool:
+        """A host that refused the plan or the lock has started nothing: another run's members are not this one's to wait for."""
+        said = self.folder.said_by(self.wave, self.step("start"), self.host).get(name)
+        return bool(said and said.get("refused"))

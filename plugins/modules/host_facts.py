@@ -259,10 +259,12 @@ ansible_facts:
             dir: /var/lib/inferops-pd
             id: 3c0f8f0e-3b5f-4a53-8d43-4f1f6a1b2c3d
             device: "2049:131074"
-        digest:
-          description: One value for the members and what they hold. M(inferops.pd.members) refuses a plan that was made on another.
+        held:
+          description:
+            - One value by workload for its members here and what they hold. M(inferops.pd.members) refuses a plan that takes places beside
+              others, and was made on other values of theirs than there are by then.
           returned: always
-          type: str
+          type: dict
         hostname:
           description: The host's own name.
           returned: always

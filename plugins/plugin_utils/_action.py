@@ -25,6 +25,7 @@ from ..module_utils._core.base.values import boolean
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import newest
+from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.situation import Reach, Run
 from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
 from ..module_utils._core.runtimes.options import of_variables
@@ -44,7 +45,7 @@ class Seen:
     """What the hosts of a run said: facts by host; why a host is out of sight (`silent`), also one that answers and does not show what it
     has (`hidden`); and what it complains of where looking at it failed (`broken`): it lives."""
 
-    hosts: dict[str, Host] = field(default_factory=dict)
+    hosts: Hosts = field(default_factory=lambda: Hosts({}))
     silent: dict[str, str] = field(default_factory=dict)
     hidden: dict[str, str] = field(default_factory=dict)
     broken: dict[str, Complaint] = field(default_factory=dict)
@@ -203,7 +204,7 @@ class PdAction(ActionBase):
         return self._seen
 
     def _look(self) -> Seen:
-        found, raw = Seen(), {}
+        found, raw, hosts = Seen(), {}, {}
         if self.args.get("hosts") is not None:
             raw = to_plain(self.args["hosts"])
         else:
@@ -220,11 +221,10 @@ class PdAction(ActionBase):
             if facts.get("hidden"):
                 found.hidden[host] = str(facts["hidden"])
             else:
-                found.hosts[host] = read_host(host, facts)
+                hosts[host] = read_host(host, facts)
         # By name, not by the inventory's order: the same hosts make the same plan.
-        found.hosts = {host: found.hosts[host] for host in sorted(found.hosts, key=natural)}
-        for host in self.away():
-            found.hosts.pop(host, None)
+        away = set(self.away())
+        found.hosts = Hosts({host: hosts[host] for host in sorted(hosts, key=natural) if host not in away})
         return found
 
     def away(self) -> list[str]:

@@ -13,6 +13,9 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host
 from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.plan.hosts import Hosts
+from ..module_utils._core.plan.reserved import NOTHING as NOTHING_RESERVED
+from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import (
     EVERYWHERE,
     Action,
@@ -71,7 +74,7 @@ class Asked:
     forget: t.Sequence[str] = ()
     counts: t.Mapping[str, int] | None = None
     allow_scale_down: bool = False
-    reserved: t.Sequence[Plan] = ()
+    reserved: Reserved = NOTHING_RESERVED
     reach: Reach = EVERYWHERE
 
     def silent(self, patterns: t.Mapping[str, t.Collection[str]]) -> list[str]:
@@ -82,7 +85,7 @@ class Asked:
     def reality(self, silent: t.Sequence[str], users: t.Sequence[str] = ()) -> Reality:
         """What a plan rests on beside its spec."""
         return Reality(
-            hosts=self.hosts,
+            hosts=Hosts.of(self.hosts),
             run=self.run,
             silent=silent,
             lost=self.lost,

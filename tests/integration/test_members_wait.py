@@ -114,7 +114,7 @@ def test_a_port_of_a_member_that_another_member_serves_on(group: Group) -> None:
     (wanted,) = [{"id": m["id"], "role": "decode", "probe": {**m["probe"], "listening": []}} for m in [stranger]]
     live = {"g-decode-1": {"state": "running", "pid": 1, "restarts": 0, "label": {}}}
     watched = Watched(wanted["id"], "decode", wanted["probe"], {"address": "127.0.0.1"}, ())
-    seen = Watch([watched], lambda: live, lambda _member: []).look()["g-decode-1"]
+    seen = Watch([watched], {"": lambda: live}, lambda _member: []).look()["g-decode-1"]
     assert (seen["state"], seen["formation"], seen["listener_member"]) == ("ready", "f-1", "g-decode-0")
 
 

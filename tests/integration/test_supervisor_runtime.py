@@ -183,7 +183,7 @@ def test_facts_tell_what_runs(host, port):
     assert (read.members[0].alive, read.members[0].ports, read.members[0].gpus) == (True, {port}, ("3",))
     (use,) = [u for u in facts["ports"]["used"] if u["port"] == port]
     assert (use["pid"], use["member"]) == (told["pid"], "g-prefill-0")
-    assert facts["digest"] == observed.digest(host.state.labels())
+    assert facts["held"] == observed.held(host.state.labels())
     assert facts["records"]["g"]["state"] == "forming"
 
 
@@ -849,7 +849,7 @@ def test_modules_through_ansible(host, port):
     order = {**state, "plan": support.slice_of("g", [member]), "holder": ME}
     facts = support.module("host_facts", state)["ansible_facts"]["pd_host"]
     assert (facts["members"], facts["runtimes"]["supervisor"]["available"]) == ([], True)
-    order["plan"]["hosts"]["h1"]["observed"] = {"group": None, "host": facts["digest"]}
+    order["plan"]["hosts"]["h1"]["observed"] = {"group": None, "host": observed.digest(host.state.labels())}
     begun = time.monotonic()
     made = support.module_direct(
         "members", {**order, "phase": "start", "secrets": {"g-prefill-0": {"TOKEN": "hunter2"}}}

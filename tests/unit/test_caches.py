@@ -15,8 +15,10 @@ from builders import ROOT, RUN
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Host, read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.instances import instance_for, instances
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.plan import Removal, make, removal
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.reserved import Reserved
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, ServiceRequest
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.cache_recipe import from_plain
@@ -106,7 +108,7 @@ def test_a_service_of_somebody_else_has_an_address_and_what_its_clients_need() -
     assert said == []
     assert (service.given_host, service.given_port) == ("fd00::9", 50051)
     assert service.options == {"global_segment_size": "4GB", "metadata_server": "P2PHANDSHAKE"}
-    found = instances(service, {})
+    found = instances(service, Hosts({}))
     assert instance_for(service, found, "h1") == found[0]
     _service, said = read({"provider": "mooncake", "address": "10.0.0.9:50051", "options": {"client_ttl": 120}})
     assert "unknown-key pd_caches.store.options.client_ttl: it does not go beside address" in said[0]
@@ -286,7 +288,7 @@ def host(name: str, **changes: t.Any) -> Host:
         "images": {},
         "members": [],
         "records": {},
-        "digest": "d",
+        "held": {},
     }
     facts.update(changes)
     return read_host(name, facts)
@@ -307,8 +309,8 @@ def plan_of(
     pattern = list(hosts) if pattern is None else pattern
     lost = more.get("lost", ())
     silent = [n for n in pattern if n not in hosts and n not in lost]
-    more["reserved"] = [Plan.from_plain(one) for one in more.get("reserved", ())]
-    reality = Reality(hosts, RUN, silent, **more)
+    more["reserved"] = Reserved.of(map(Plan.from_plain, more.get("reserved", ())))
+    reality = Reality(Hosts(hosts), RUN, silent, **more)
     request = ServiceRequest(service, template, {"cache": pattern}, t.cast("t.Any", action), reality)
     made = make(request, findings).to_plain()
     return made, [f"{f.code} {f.message} {f.hint}" for f in findings.items]
@@ -429,14 +431,14 @@ def test_lmcache_is_on_every_host_and_for_that_host_alone() -> None:
     assert not any(word.startswith("--isolated-ipc") for word in argv)
     assert made["members"][0]["parts"][0]["ipc"] == "host"
     after = carried_out(made, hosts)
-    found = instances(service, after)
+    found = instances(service, Hosts(after))
     assert [(i.host, i.address, i.port, i.running) for i in found] == [
         ("h1", "127.0.0.1", 40001, True),
         ("h2", "127.0.0.1", 40001, True),
     ]
     assert instance_for(service, found, "h2").host == "h2"
     assert instance_for(service, found, "h3") is None, "a member there starts without the cache"
-    assert instances(service, hosts, [Plan.from_plain(made)]) == found, (
+    assert instances(service, Hosts(hosts), Reserved.of([Plan.from_plain(made)])) == found, (
         "a check run sees the instances that a run would make"
     )
 
@@ -607,12 +609,12 @@ def test_another_runtime_needs_a_removal_first() -> None:
 def test_a_removal_needs_no_spec() -> None:
     hosts = fleet("h1", "h2")
     after = carried_out(plan_of(service_of(MASTER), hosts)[0], hosts)
-    made = removal(Removal("store", Reality(after, RUN, users=["qwen"]), workload.CACHE), Findings()).to_plain()
+    made = removal(Removal("store", Reality(Hosts(after), RUN, users=["qwen"]), workload.CACHE), Findings()).to_plain()
     assert did(made) == ["remove store-cache-0 h1"]
     assert {h: (part["absent"], part["present"], part["create"]) for h, part in made["hosts"].items()} == {
         "h1": (["store-cache-0"], [], []),
     }
-    assert removal(Removal("store", Reality(fleet("h1"), RUN), workload.CACHE), Findings()).changed is False
+    assert removal(Removal("store", Reality(Hosts(fleet("h1")), RUN), workload.CACHE), Findings()).changed is False
 
 
 # -- verdict and status ------------------------------------------------------------------------------------------------

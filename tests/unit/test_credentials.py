@@ -9,10 +9,10 @@ import pytest
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.work import key
 from ansible_collections.inferops.pd.plugins.module_utils._engines.registry import engines
+from ansible_collections.inferops.pd.plugins.module_utils._host.proving import keys_of
 from ansible_collections.inferops.pd.plugins.module_utils._probes import credentials, http, ports
 from ansible_collections.inferops.pd.plugins.module_utils._routers import protocol, sglang_router
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.script import render_run
-from ansible_collections.inferops.pd.plugins.modules.group_proof import keys_of
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ DAMAGED = {
     "state": ([], "state is no object"),
     "locks": ([], "locks is no object"),
     "digests": (3, "digests is no object"),
+    "held": ([], "held is no object"),
     "records": ([], "records is no object"),
 }
 

@@ -14,7 +14,7 @@ import memory
 import pytest
 from builders import RUN, Fleet, Made, as_of_an_earlier_version, only, spec
 
-from ansible_collections.inferops.pd.plugins.action.members import share_of
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import undone
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label, observed, record
@@ -473,7 +473,7 @@ def test_undo_is_what_was_done():
     made = fleet.plan(raw, "scale", counts={"decode": 2})
     absent = {}
     for host in ("h1", "h2"):
-        share = share_of(Plan.from_plain(made.plan, host), host, undo={"demo-decode-1"})
+        share = undone(Plan.from_plain(made.plan, host).share(host), "group", {"demo-decode-1"})
         assert share is not None
         absent[host] = share.hosts[host].absent
     assert absent == {"h1": (), "h2": ("demo-decode-1",)}

@@ -27,7 +27,9 @@ from builders import (
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.sizes import parse_size
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.plan import make
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.reserved import Reserved
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
@@ -310,7 +312,7 @@ def plan_of(raw, caches=None, planned=(), action="deploy", fleet=None, **hosts):
     fleet = fleet or Fleet(**(hosts or {"h1": {"gpus": 8}}))
     verdict = validate.validate("demo", raw, catalogue(), Known(caches=caches))
     patterns = {r.name: [h for h in r.hosts.split(":") if h in fleet.facts] for r in verdict.group.roles.values()}
-    reality = Reality(fleet.hosts(), RUN, reserved=[Plan.from_plain(one) for one in planned])
+    reality = Reality(Hosts(fleet.hosts()), RUN, reserved=Reserved.of(map(Plan.from_plain, planned)))
     request = Request(verdict.group, verdict.template, patterns, action, reality)
     return make(request, verdict.findings).to_plain(), verdict.findings
 

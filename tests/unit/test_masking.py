@@ -98,13 +98,13 @@ def test_keys_that_are_words_of_a_result_leave_it_alone(
 ) -> None:
     module = action.__name__.rpartition(".")[2]
     given = (
-        {"keys": keys, "plan": {}}
+        {"keys": keys, "plan": {"group": "g"}}
         if action is group_proof
         else {"keys": keys, "url": "http://h", "dialect": "x", "model": "m"}
     )
     result = {"msg": "1 added, 0 of 2 prefill", "confirmed": ["http://10.0.0.1:8000"], "keys": {}}
     seen = run_action(action, given, result)
-    assert json.loads(seen["keys"]) == WORDS
+    assert json.loads(seen["keys"]) == ({"g": WORDS} if action is group_proof else WORDS)
     spec = options_of(module, monkeypatch)
     hidden = _list_no_log_values(spec, seen)
     assert hidden

@@ -1206,9 +1206,9 @@ def test_a_run_that_dies_before_the_rounds_leaves_them_to_the_next():
     group = deployed(sglang())
     group.kill("demo-prefill-0")
     made = group.plan(sglang())
-    hosts = memory.Hosts(group.facts)
-    hosts.phase(made.plan, "lock")
-    hosts.phase(made.plan, "start")
+    wave = memory.Wave([made.value], memory.Hosts(group.facts))
+    wave.phase("lock")
+    wave.phase("start")
     for host in group.facts.values():
         host["locks"] = {}
     made = again(group, sglang())

@@ -12,6 +12,7 @@ from builders import MODEL, RUN, Fleet, codes, only, spec
 from published_configs import CONFIGS
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request
 from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import between
 from ansible_collections.inferops.pd.plugins.module_utils._core.preflight import hosts as of_hosts
@@ -90,7 +91,7 @@ class Case:
     def flight(self):
         made = self.fleet.plan(self.raw)
         patterns = {r.name: r.hosts.split(":") for r in made.verdict.group.roles.values()}
-        reality = Reality(self.fleet.hosts(), RUN)
+        reality = Reality(Hosts(self.fleet.hosts()), RUN)
         request = Request(made.verdict.group, made.verdict.template, patterns, "deploy", reality)
         tour = tours.make(made.value, request.hosts)
         return of_hosts.Preflight(request, made.value, tour, self.looks, self.reaches, self.clocks)

@@ -1,10 +1,8 @@
-"""From what is seen of a member to ready, loading or failed; and when a whole wait is over."""
+"""From what is seen of a member to ready, loading or failed; and when waiting for a workload is over."""
 
 from __future__ import annotations
 
-import typing as t
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +12,12 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.watch.readiness 
     Memory,
     Port,
     Sight,
+    complete,
     decided,
     judge,
+    many_loading,
 )
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch.symptom import Diagnosis, symptom
-from ansible_collections.inferops.pd.plugins.plugin_utils.waiting import SAY_EVERY, Notes, Waiter
 
 FATAL = Diagnosis(
     "zmq.error.ZMQError: Address already in use", symptom("taken", "x", "its port is taken", "Free it.", fatal=True)
@@ -137,92 +136,27 @@ def test_when_failures_settle_the_outcome(failed: list[str], readiness: str, ove
     assert bool(decided(failed, MEMBERS, readiness)) == over
 
 
-class Host:
-    """A host that answers slices from a script; a slice takes as long as it is asked to."""
-
-    def __init__(self, *answers: dict[str, t.Any]) -> None:
-        self.answers = list(answers)
-        self.now = 0.0
-        self.asked: list[list[str]] = []
-        self.said: list[str] = []
-
-    def __call__(self, members: list[dict[str, t.Any]], seconds: int, memory: dict[str, t.Any]) -> dict[str, t.Any]:
-        self.asked.append([m["id"] for m in members])
-        self.now += seconds
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if "failed" in answer:
-            return answer
-        seen = {m["id"]: {"why": "", "log_line": "", "state": answer.get(m["id"], "loading")} for m in members}
-        return {"members": seen, "memory": {"count": memory.get("count", 0) + 1}}
-
-    def wait(
-        self, notes: Notes, members: list[dict[str, t.Any]], readiness: str = "any_per_role", limit: float = 60
-    ) -> dict[str, t.Any]:
-        waiter = Waiter(members, MEMBERS, self, self.said.append, notes, limit, readiness, 10, lambda: self.now)
-        return waiter.run()
+@pytest.mark.parametrize(
+    ("told", "readiness", "over"),
+    [
+        ("ready ready ready ready", "all", True),
+        ("ready ready ready -", "all", False),
+        ("ready ready ready ended", "all", False),
+        ("ready ready ready failed", "all", False),
+        ("ready ready ready -", "any_per_role", False),  # somebody still waits for it
+        ("ready failed ended ready", "any_per_role", True),
+        ("ready ready failed ended", "any_per_role", False),
+        ("- - - -", "any_per_role", False),
+    ],
+)
+def test_when_a_workload_is_complete(told: str, readiness: str, over: bool) -> None:
+    states = {m["id"]: state for m, state in zip(MEMBERS, told.split()) if state != "-"}
+    assert complete(states, MEMBERS, readiness) == over
+    assert not complete(states, [], readiness)
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(str(tmp_path / "notes"))
-
-
-def test_a_wait_ends_when_all_are_ready(notes: Notes) -> None:
-    host = Host({"prefill0": "ready"}, {"prefill0": "ready", "decode0": "ready"})
-    result = host.wait(notes, [MEMBERS[0], MEMBERS[2]])
-    assert result["ready"] == ["decode0", "prefill0"]
-    assert result["not_ready"] == {}
-    assert result["elapsed"] == 8
-    assert notes.read() == []
-
-
-def test_a_wait_ends_at_the_limit_and_says_what_was_last_seen(notes: Notes) -> None:
-    host = Host({"prefill0": "ready"})
-    result = host.wait(notes, [MEMBERS[0], MEMBERS[2]])
-    assert "not ready within 60 s" in result["not_ready"]["decode0"]
-    assert result["members"]["decode0"]["outcome"] == "late"
-    assert len([line for line in host.said if "decode0" in line]) == int(60 // SAY_EVERY[0])
-
-
-def test_a_failed_member_is_not_asked_for_again_and_the_others_are_waited_for(notes: Notes) -> None:
-    host = Host({"decode0": "failed"}, {}, {"prefill0": "ready"})
-    result = host.wait(notes, [MEMBERS[0], MEMBERS[2]])
-    assert host.asked == [["prefill0", "decode0"], ["prefill0"], ["prefill0"]]
-    assert result["ready"] == ["prefill0"]
-    assert result["members"]["decode0"]["outcome"] == "failed"
-
-
-def test_of_a_failure_without_a_word_in_its_log_the_last_line_is_told(notes: Notes) -> None:
-    ended = {"state": "failed", "why": "its process has ended", "log_line": "Loading weights: 12%"}
-    known = {
-        **ended,
-        "symptom": {"name": "unrecognised", "line": "FooError: x"},
-        "why": "its process has ended: FooError: x",
-    }
-
-    def ask(members: t.Any, memory: t.Any, seconds: float) -> dict[str, t.Any]:
-        return {"members": {"prefill0": dict(ended), "decode0": dict(known)}, "memory": {}}
-
-    result = Waiter([MEMBERS[0], MEMBERS[2]], MEMBERS, ask, lambda _line: None, notes, 60, "all", 10, lambda: 0.0).run()
-    assert result["not_ready"]["prefill0"] == "its process has ended; its log ends with: Loading weights: 12%"
-    assert result["not_ready"]["decode0"] == known["why"]
-
-
-def test_hosts_end_their_wait_when_another_host_has_settled_it(notes: Notes) -> None:
-    one = Host({"prefill0": "failed"})
-    one.wait(notes, [MEMBERS[0]])
-    two = Host({})
-    assert two.wait(notes, [MEMBERS[2]], limit=20)["members"]["decode0"]["outcome"] == "late"
-    Host({"prefill1": "failed"}).wait(notes, [MEMBERS[1]])
-    three = Host({"decode1": "ready"})
-    result = three.wait(notes, [MEMBERS[2], MEMBERS[3]])
-    assert len(three.asked) == 1  # it looks once, so that what is ready is known
-    assert result["ready"] == ["decode1"]
-    assert "prefill0, prefill1 failed" in result["not_ready"]["decode0"]
-    assert result["members"]["decode0"]["outcome"] == "stopped"
-
-
-def test_a_module_that_fails_is_the_reason(notes: Notes) -> None:
-    result = Host({"failed": True, "msg": "no python"}).wait(notes, [MEMBERS[0]])
-    assert "no python" in result["not_ready"]["prefill0"]
-    assert result["members"]["prefill0"]["outcome"] == "unknown"
+def test_many_that_load_are_one_line() -> None:
+    loading = {f"g{n}": [f"g{n}-prefill-0", f"g{n}-decode-0"] for n in range(10)}
+    line = many_loading(loading, 41.3, "g0-prefill-0: Loading weights: 12%")
+    assert line.startswith("20 members loading, 41 s: g0 (2), g1 (2),")
+    assert line.endswith("g7 (2) and 2 more; g0-prefill-0: Loading weights: 12%")

@@ -40,10 +40,9 @@ def dead_before_the_rounds(group: Fleet, raw: t.Any) -> None:
     """A prefill has come back, and the run that should have renewed the decodes for it is dead."""
     group.kill("demo-prefill-0")
     made = group.plan(raw)
-    hosts = memory.Hosts(group.facts)
-    hosts.phase(made.plan, "lock")
-    memory._leave(made.plan, hosts)
-    hosts.phase(made.plan, "start")
+    wave = memory.Wave([made.value], memory.Hosts(group.facts))
+    for phase in ("lock", "leave", "start"):
+        wave.phase(phase)
     for facts in group.facts.values():
         facts["locks"] = {}
 

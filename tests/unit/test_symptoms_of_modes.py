@@ -284,17 +284,11 @@ def test_what_members_logged_while_they_were_proven_is_told_with_the_record(monk
     monkeypatch.setattr(
         memory.FactsRuntime, "logs", lambda _self, _group, member, _lines: [line] if "decode" in member else []
     )
-    fleet, said = Fleet(h1={"gpus": 1}, h2={"gpus": 1}), []
-    whole = memory.Hosts.phase
-
-    def phase(hosts: t.Any, plan: t.Any, name: str, *more: t.Any, **order: t.Any) -> t.Any:
-        results = whole(hosts, plan, name, *more, **order)
-        said.append((name, results))
-        return results
-
-    monkeypatch.setattr(memory.Hosts, "phase", phase)
-    made = fleet.deploy(spec(engine={"backend": "vLLM"}, decode={"hosts": "h2"}))
-    written = dict(said)["endpoint"]
+    fleet = Fleet(h1={"gpus": 1}, h2={"gpus": 1})
+    made = fleet.plan(spec(engine={"backend": "vLLM"}, decode={"hosts": "h2"}))
+    wave = memory.Wave([made.value], memory.Hosts(fleet.facts))
+    wave.run()
+    written = {host: [result] for host, result in wave.said["demo"]["endpoint"].items()}
     assert [sorted(result["doubts"]) for _host, (result,) in sorted(written.items())] == [[], ["demo-decode-0"]]
     told = verdict.reach(made.value, {"h2": written["h2"]}, "final").msg
     assert "! demo-decode-0 on h2: a prompt's KV cache did not arrive" in told

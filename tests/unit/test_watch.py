@@ -48,7 +48,7 @@ class Looks:
             "g-prefill-0", "prefill", {"url": f"http://127.0.0.1:{self.port}", **probe}, {"address": "127.0.0.1"}, ()
         )
         live = {"g-prefill-0": {"state": "running", "pid": os.getpid(), "restarts": 0}}
-        return watch.Watch([member], lambda: live, lambda _member: [])
+        return watch.Watch([member], {"": lambda: live}, lambda _member: [])
 
 
 def test_a_child_of_the_member_serves(served):
@@ -62,7 +62,7 @@ def test_a_reason_is_taken_whole_and_the_log_is_a_line_of_its_own():
     member = watch.Watched("g-prefill-0", "prefill", label, {}, ())
     why = "exited with status 3; its log ends with: a word of its own"
     live = {"g-prefill-0": {"state": "exited", "pid": None, "restarts": 0, "why": why, "log_line": "gone"}}
-    (seen,) = watch.Watch([member], lambda: live, lambda _member: ["first", "gone"]).look().values()
+    (seen,) = watch.Watch([member], {"": lambda: live}, lambda _member: ["first", "gone"]).look().values()
     assert seen["why"] == f"its process has ended ({why})"
     assert seen["log_line"] == "gone"
 

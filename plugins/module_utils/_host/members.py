@@ -31,7 +31,7 @@ from . import lock
 from .drain import drain
 from .wait import ENGINE_ROLES, doubts
 
-PHASES = ("prepare", "lock", "unlock", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = ("prepare", "lock", "unlock", "leave", "router_stop", "stop", "start", "router", "endpoint", "forget")
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
 _NEW_PLAN = "Run again: the new plan takes what is free then."
@@ -40,7 +40,8 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 @dataclass
 class Order:
     """What is to be done: the host's share of the plan, at one place, and the phase. `registered` is whether the endpoint is, None to leave
-    that as it is, and `why` it is not; `lift` whether the router is seen to name nobody that is gone."""
+    that as it is, and `why` it is not; `lift` whether the router is seen to name nobody that is gone. What a router's phase is to see to
+    beside members: `router` is the one that was started, or nobody, `peers` what it is to be told (service.py), `keys` by role."""
 
     share: Share
     phase: str
@@ -52,6 +53,14 @@ class Order:
     lift: bool = False
     check: bool = False
     why: str = ""
+    router: t.Sequence[t.Mapping[str, t.Any]] = ()
+    peers: t.Mapping[str, t.Any] | None = None
+    keys: t.Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def look(driver: Driver) -> t.Sequence[Live]:
+    """Every member that a runtime has on this host."""
+    return driver.members()
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class World:
     now: t.Callable[[], float] = time.time
     busy: t.Callable[[t.Collection[int]], t.Mapping[int, str]] = ports.busy
     drain: t.Callable[..., str] = drain
+    look: t.Callable[[Driver], t.Sequence[Live]] = look
 
 
 class Work:
@@ -90,7 +100,7 @@ class Work:
         self.record_changed = False
 
     def _mine(self) -> dict[str, Live]:
-        every = (live for one in self.drivers.values() for live in one.members())
+        every = (live for one in self.drivers.values() for live in self.world.look(one))
         return {live["label"]["member"]: live for live in every if live["label"]["group"] == self.group}
 
     def _sweep(self) -> None:
@@ -103,6 +113,7 @@ class Work:
             "prepare": self._prepare,
             "lock": self._lock,
             "unlock": self._unlock,
+            "leave": self._leave,
             "router_stop": self._router_stop,
             "stop": self._stop,
             "start": self._start,
@@ -111,9 +122,10 @@ class Work:
             "forget": self._forget,
         }
         phases[self.order.phase]()
-        # What a check run would leave is told from what it would have done.
+        # What a check run would leave is told from what it would have done; what nobody has touched needs no second look.
+        touched = self.created or self.removed or self.failed
         gone = set(self.removed) - set(self.created)
-        after = {k: v for k, v in self.before.items() if k not in gone} if self.order.check else self._mine()
+        after = self._mine() if touched and not self.order.check else set(self.before) - gone
         return {
             "changed": bool(self.created or self.removed or self.adopted or self.record_changed),
             "phase": self.order.phase,
@@ -159,6 +171,10 @@ class Work:
             if not self.part.part:
                 # It was locked and nothing else: nothing of that stays.
                 self._sweep()
+
+    def _leave(self) -> None:
+        """Members are taken out of the router, which is a change like any other (service.py makes it)."""
+        self._begin()
 
     def _router_stop(self) -> None:
         self._begin()
@@ -331,7 +347,7 @@ class Work:
         stale = ""
         if seen.group and observed.digest_of_group(self.group, labels, self._record()) != seen.group:
             stale = "another run has changed its members since the plan was made"
-        elif seen.host and observed.digest(labels) != seen.host:
+        elif seen.host and observed.digest(labels, seen.together) != seen.host:
             stale = "another run has changed the members of this host since the plan was made"
         if not stale:
             return

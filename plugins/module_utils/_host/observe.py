@@ -120,7 +120,7 @@ def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind
     told: dict[str, t.Any] = {"state_dir": state.root, "state": machine.state(state.root)}
     if blind:
         nothing: dict[str, t.Any] = {"records": {}, "holds": [], "locks": {}, "damaged": [], "digests": {}}
-        return {**told, **nothing, "digest": observed.digest(())}
+        return {**told, **nothing, "held": {}}
     labels, records = state.labels(), state.records()
     mine = [one for one in drivers.values() if isinstance(one, TellsDamage)]
     return {
@@ -129,7 +129,7 @@ def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind
         "holds": state.holds(),
         "locks": state.group_locks(),
         "damaged": [dict(one._asdict()) for look in (state, *mine) for one in look.damaged()],
-        "digest": observed.digest(labels),
+        "held": observed.held(labels),
         "digests": {
             group: observed.digest_of_group(group, labels, records.get(group))
             for group in sorted({label["group"] for label in labels} | set(records))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A router in service: in the call that started it, it is seen to answer and to know its peers. Clients wait for just this, and a module
-call of its own for each step would add a second or two to every outage."""
+call of its own for each step would add a second or two to every outage. Members that leave it are taken out of it here as well."""
 
 from __future__ import annotations
 
@@ -11,38 +11,30 @@ import typing as t
 from .._routers.registration import register
 from .._runtimes.state import State
 from . import lock
+from .members import Order
 from .wait import Request, wait
 
 # A router answers within a second or two; for one that takes longer the controller waits, and tells how it goes.
 PATIENCE = 5
 
 
-def bring_into_service(
-    router: t.Sequence[t.Mapping[str, t.Any]],
-    peers: t.Mapping[str, t.Any] | None,
-    how: t.Mapping[str, t.Any],
-    state: State,
-    check: bool,
-    holder: t.Mapping[str, t.Any] | None = None,
-    keys: t.Mapping[str, str] | None = None,
-) -> dict[str, t.Any]:
-    """Wait for `router`, a list of the one that was started or of none, and do the registration `peers`. `how` names group and runtime,
-    with its options; `holder` is the run, which must hold the group's lock whenever a peer is added or removed; `keys` are
-    those that the members of each role ask for.
+def see_to_router(order: Order, state: State, runtime: str, options: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    """Wait for the router that was started, if one was, and do the registration that is asked for; `runtime` runs it, with its `options`.
+    The run must hold the group's lock whenever a peer is added or removed.
 
     The result has `waited`, what the wait saw, and `peers`, what router_peers would tell; neither when the time for it has not come."""
     result: dict[str, t.Any] = {}
-    if router and not check:
-        waited = wait(Request(members=router, seconds=PATIENCE, **how), state)
-        result["waited"] = waited
-        if any(seen["state"] != "ready" for seen in waited["members"].values()):
+    group = order.share.group
+    if order.router and not order.check:
+        asked = Request(group, runtime, order.router, PATIENCE, runtime_options=options)
+        result["waited"] = wait(asked, state)
+        if any(seen["state"] != "ready" for seen in result["waited"]["members"].values()):
             return result
-    if peers:
+    if order.peers:
 
         def may_change() -> None:
-            if holder:
-                with state.lock():
-                    lock.check(state, str(how["group"]), holder)
+            with state.lock():
+                lock.check(state, group, order.holder)
 
-        result["peers"] = register({**peers, "keys": keys}, check, may_change)
+        result["peers"] = register({**order.peers, "keys": order.keys}, order.check, may_change)
     return result

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wait for the members of this host: brings together the runtime, the symptoms that each program can show, and the group's lock."""
+"""The wait for the members of this host, of one workload or of several: brings together the runtimes, the symptoms that each program can
+show, and the workloads' locks."""
 
 from __future__ import annotations
 
@@ -9,24 +10,31 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .. import _runtimes
+from .._core.base.errors import PdError
 from .._core.watch.readiness import Memory
 from .._core.watch.symptom import Symptom, cut, diagnose, spoiled
 from .._engines.symptoms import of_engine
 from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC
 from .._routers.symptoms import SYMPTOMS as ROUTER
+from .._runtimes.protocol import Driver
 from .._runtimes.state import State
 from . import lock
-from .watch import Watch, Watched, of_this_start
+from .watch import Lives, Watch, Watched, of_this_start
 
 LONGEST_SLICE = 30
 # Members that answer from a KV cache.
 ENGINE_ROLES = ("prefill", "decode")
 
 
+Result = dict[str, t.Any]
+
+
 @dataclass
 class Request:
-    """One slice of a wait. `members` are {id, role, probe, label} of the plan; `memory` is what the slice before returned."""
+    """One slice of the wait for the members of a workload, of at most `seconds`. `members` are {id, role, probe, label} of the plan:
+    without any the lock alone is renewed. `memory` is what the slice before returned. `holder` is who holds the lock; None leaves it
+    alone."""
 
     group: str
     runtime: str
@@ -45,12 +53,70 @@ def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
     return (*of_engine(backend), *GENERIC)
 
 
-def wait(request: Request, state: State) -> dict[str, t.Any]:
-    """Look at the members until something changes, or the slice is over."""
-    if request.holder:
-        lock.hold(state, request.group, request.holder)
-    driver = _runtimes.driver(request.runtime, state, request.runtime_options)
-    members = [
+def wait(request: Request, state: State) -> Result:
+    """The slice of one workload: {members, memory}. Raises what kept it from being looked at."""
+    (found,) = wait_for_all([request], state).values()
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def wait_for_all(requests: t.Sequence[Request], state: State) -> dict[str, Result | Exception]:
+    """One slice for the members of several workloads, side by side, until something changes or it is over: {members, memory} of each, by
+    its name. One that could not be looked at has the exception instead, and takes nothing from the others."""
+    failed: dict[str, Exception] = _hold(requests, state)
+    live: dict[str, t.Callable[[], Lives]] = {}
+    drivers: dict[str, Driver] = {}
+    members: list[Watched] = []
+    for one in requests:
+        if one.group in failed or not one.members:
+            continue
+        try:
+            if one.runtime not in drivers:
+                drivers[one.runtime] = _runtimes.driver(one.runtime, state, one.runtime_options)
+                live[one.runtime] = _lives(drivers[one.runtime])
+            members += _watched(one)
+        except Exception as exc:  # noqa: BLE001 - a runtime that this host cannot have, or a member that is none
+            failed[one.group] = exc
+    watch = Watch(
+        members,
+        live,
+        lambda member: drivers[member.runtime].logs(member.group, member.id, TAIL_LINES),
+        any(one.explain for one in requests),
+    )
+    # One that has failed is told at once, and the others are looked at once. The caller hears it: it gives no members of that one any more.
+    news = any(one.members for one in requests if one.group in failed)
+    seconds = 0.0 if news else min(LONGEST_SLICE, max(1, *(one.seconds for one in requests)))
+    seen = watch.until(seconds)
+    failed.update(watch.failed)
+    return {one.group: failed.get(one.group) or _found(one.group, members, seen) for one in requests}
+
+
+def _hold(requests: t.Sequence[Request], state: State) -> dict[str, Exception]:
+    """Renew the lock of each workload. Why that could not be done, by name."""
+    held = [(one.group, one.holder) for one in requests if one.holder]
+    failed: dict[str, Exception] = {}
+    if not held:
+        return failed
+    try:
+        # The host's lock is waited for once, not by each.
+        with state.lock():
+            for group, holder in held:
+                try:
+                    lock.hold(state, group, holder)
+                except (PdError, OSError) as exc:
+                    failed[group] = exc
+    except (PdError, OSError) as exc:
+        failed.update((group, exc) for group, _holder in held)
+    return failed
+
+
+def _lives(driver: Driver) -> t.Callable[[], Lives]:
+    return lambda: {one["label"]["member"]: one for one in driver.members()}
+
+
+def _watched(request: Request) -> list[Watched]:
+    return [
         Watched(
             m["id"],
             m["role"],
@@ -58,19 +124,16 @@ def wait(request: Request, state: State) -> dict[str, t.Any]:
             m.get("label") or {},
             symptoms_of(m["role"], m["probe"].get("backend")),
             Memory.of(request.memory.get(m["id"])),
+            request.group,
+            request.runtime,
         )
         for m in request.members
     ]
-    wanted = {m.id for m in members}
 
-    def live() -> dict[str, t.Mapping[str, t.Any]]:
-        return {one["label"]["member"]: one for one in driver.members() if one["label"]["member"] in wanted}
 
-    def read(member: str) -> list[str]:
-        return driver.logs(request.group, member, TAIL_LINES)
-
-    found = Watch(members, live, read, request.explain).until(min(LONGEST_SLICE, max(1, request.seconds)))
-    return {"members": found, "memory": {m.id: m.memory.to_plain() for m in members}}
+def _found(group: str, members: t.Sequence[Watched], seen: t.Mapping[str, Result]) -> Result:
+    mine = [m for m in members if m.group == group]
+    return {"members": {m.id: seen[m.id] for m in mine}, "memory": {m.id: m.memory.to_plain() for m in mine}}
 
 
 def ended(live: t.Mapping[str, t.Any], lines: list[str]) -> str:

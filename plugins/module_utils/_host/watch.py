@@ -25,14 +25,20 @@ ROUTER_EVERY = 0.2
 # Members that start together become ready together: one that is ready is told this much later, with those that follow it.
 LINGER = 1.5
 HEALTH_TIMEOUT = 3.0
+# Members of all workloads that are asked for their health at once.
+ASKED_AT_ONCE = 32
 # vLLM "ERROR 11-29 14:53:24", and what routers and Python's logging write: "2026-11-29T14:53:24" or with a space.
 _SHORT_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)\b")
 _LONG_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z?)")
 
 
+# What a runtime says of each member of this host, by its id.
+Lives = t.Mapping[str, t.Mapping[str, t.Any]]
+
+
 @dataclass
 class Watched:
-    """One member to watch. `probe` and `label` are the plan's."""
+    """One member to watch, of the workload `group` under a runtime. `probe` and `label` are the plan's."""
 
     id: str
     role: str
@@ -40,6 +46,8 @@ class Watched:
     label: t.Mapping[str, t.Any]
     symptoms: t.Sequence[Symptom]
     memory: Memory = field(default_factory=Memory)
+    group: str = ""
+    runtime: str = ""
 
     @property
     def health_url(self) -> str:
@@ -47,23 +55,28 @@ class Watched:
 
 
 class Watch:
-    """Looks at members. `live` gives what the runtime says of every member of this host, by member id; `read` the end of a member's log.
-    With `explain` it is told of one that is ready, too, what its log says is wrong."""
+    """Looks at members, of one workload or of several side by side. `live` asks each runtime, by its name, for the members of this host;
+    `read` gives the end of a member's log. With `explain` it is told of one that is ready, too, what its log says is wrong.
+
+    `failed` is why a workload cannot be looked at, by its name: its runtime does not answer, or it fell over. It is looked at no more, and
+    the others are."""
 
     def __init__(
         self,
-        members: list[Watched],
-        live: t.Callable[[], dict[str, t.Mapping[str, t.Any]]],
-        read: t.Callable[[str], list[str]],
+        members: t.Sequence[Watched],
+        live: t.Mapping[str, t.Callable[[], Lives]],
+        read: t.Callable[[Watched], list[str]],
         explain: bool = False,
     ) -> None:
         self.members, self.live, self.read, self.explain = members, live, read, explain
+        self.failed: dict[str, Exception] = {}
         self._listeners = _Listeners({p["port"] for m in members for p in m.probe.get("listening") or ()})
         self._logs: dict[str, tuple[tuple[t.Any, ...] | None, list[str]]] = {}
         self._serving: dict[str, dict[str, str | None]] = {}
 
     def until(self, seconds: float) -> dict[str, dict[str, t.Any]]:
-        """Look until a state has changed (one has become ready, or failed), all are settled, or the time is over. Results by member id.
+        """Look until a state has changed (one has become ready, or failed), a workload cannot be looked at, all are settled, or the time is
+        over. Results by member id, of the workloads that can be looked at.
 
         A router is ready within a second, and clients wait for it: it is looked at more often."""
         every = ROUTER_EVERY if all(m.role == "router" for m in self.members) else LOOK_EVERY
@@ -76,22 +89,39 @@ class Watch:
             news = {result["state"] for name, result in found.items() if _news(before[name], result)}
             if news and not lingering:
                 lingering, deadline = True, min(deadline, time.monotonic() + LINGER)
-            if settled or news - {"ready"} or time.monotonic() + every > deadline:
+            if settled or self.failed or news - {"ready"} or time.monotonic() + every > deadline:
                 return found
             time.sleep(every)
 
     def look(self) -> dict[str, dict[str, t.Any]]:
-        live = self.live()
-        running = [m for m in self.members if (live.get(m.id) or {}).get("state") == "running"]
+        lives = self._ask_runtimes()
+        running = [m for m in self._watched() if (lives[m.runtime].get(m.id) or {}).get("state") == "running"]
         # One that accepts and never answers must not keep the others from being seen.
-        with ThreadPoolExecutor(max_workers=16) as pool:
+        with ThreadPoolExecutor(max_workers=ASKED_AT_ONCE) as pool:
             answers = dict(zip((m.id for m in running), pool.map(_health, running)))
         held = self._listeners.now()
         table = processes.table() if held else {}
-        return {
-            m.id: self._look_at(m, live.get(m.id) or {}, answers.get(m.id, (None, "")), held, table)
-            for m in self.members
-        }
+        found: dict[str, dict[str, t.Any]] = {}
+        for m in self._watched():
+            try:
+                live = lives[m.runtime].get(m.id) or {}
+                found[m.id] = self._look_at(m, live, answers.get(m.id, (None, "")), held, table)
+            except Exception as exc:  # noqa: BLE001 - what is wrong with one must not keep the others from being seen
+                self.failed[m.group] = exc
+        return {m.id: found[m.id] for m in self._watched()}
+
+    def _watched(self) -> list[Watched]:
+        return [m for m in self.members if m.group not in self.failed]
+
+    def _ask_runtimes(self) -> dict[str, Lives]:
+        """What each runtime says, by its name. It lists a host's members at once, of all workloads."""
+        lives: dict[str, Lives] = {}
+        for runtime in sorted({m.runtime for m in self._watched()}):
+            try:
+                lives[runtime] = self.live[runtime]()
+            except Exception as exc:  # noqa: BLE001 - a driver's library may raise what it likes
+                self.failed.update((m.group, exc) for m in self.members if m.runtime == runtime)
+        return lives
 
     def _look_at(
         self,
@@ -148,7 +178,7 @@ class Watch:
         if known and key is not None and known[0] == key:
             return known[1]
         try:
-            lines = self.read(member.id) if live else []
+            lines = self.read(member) if live else []
         except PdError as exc:
             lines = [str(exc)]
         self._logs[member.id] = (key, lines)

@@ -28,7 +28,8 @@ def register(
     try:
         outcome = Reconciler(dialect(given["dialect"]), wanted, given["timeout"], may_change=may_change).run(check)
     except PdError as exc:
-        return {"failed": True, "msg": f"Registering members with the router at {wanted.url}: {exc}"}
+        doing = "Taking members out of the router" if wanted.only_remove else "Registering members with the router"
+        return {"failed": True, "msg": f"{doing} at {wanted.url}: {exc}"}
     return describe(outcome, given, check)
 
 

@@ -32,12 +32,13 @@ class UnreachableError(HostError):
 
 
 class Api:
-    """One container engine. It is connected to by the first call."""
+    """One container engine, connected to by the first call of each thread: a client's deadline is that of the call which it is in."""
 
     def __init__(self, url: str | None = None) -> None:
         self.url = url or os.environ.get("DOCKER_HOST") or SOCKET
-        self._client: t.Any = None
-        self._connecting = threading.Lock()
+        self._own = threading.local()
+        # What the engine speaks, once it has been asked.
+        self._version: str | None = None
 
     @property
     def path(self) -> str | None:
@@ -45,11 +46,10 @@ class Api:
         return self.url[len("unix://") :] if self.url.startswith("unix://") else None
 
     def client(self) -> t.Any:
-        """A docker.APIClient. Raises UnreachableError."""
-        with self._connecting:
-            if self._client is None:
-                self._client = self._connect()
-        return self._client
+        """This thread's docker.APIClient. Raises UnreachableError."""
+        if not hasattr(self._own, "client"):
+            self._own.client = self._connect()
+        return self._own.client
 
     def _connect(self) -> t.Any:
         if self.path and not os.path.exists(self.path):
@@ -59,10 +59,13 @@ class Api:
                 "Start it (systemctl start docker), or set pd_docker_host to where it listens.",
             )
         library = self._library()
+        speaks = self._version or "auto"
         try:
-            return library.APIClient(base_url=self.url, version="auto", timeout=LOOK_DEADLINE, max_pool_size=1)
+            client = library.APIClient(base_url=self.url, version=speaks, timeout=LOOK_DEADLINE, max_pool_size=1)
         except Exception as exc:  # the library lets through what requests, urllib3 and json raise
             raise self._unreachable(exc) from exc
+        self._version = client.api_version
+        return client
 
     def _library(self) -> t.Any:
         try:

@@ -302,12 +302,14 @@ class State:
 
     @contextlib.contextmanager
     def lock(self, wait: float = LOCK_WAIT) -> t.Iterator[None]:
-        """Hold the host's lock. Reentrant within this process; between processes it is waited for, up to `wait` seconds."""
+        """Hold the host's lock. Reentrant within a thread; another process's is waited for, up to `wait` seconds, in which threads that
+        wait for each other wait as well: they must not add up to minutes."""
+        end = time.monotonic() + wait
         with self._mutex:
             if self._depth:
                 yield
                 return
-            descriptor = self._flock(wait)
+            descriptor = self._flock(wait, end)
             self._depth += 1
             try:
                 yield
@@ -315,7 +317,7 @@ class State:
                 self._depth -= 1
                 os.close(descriptor)
 
-    def _flock(self, wait: float) -> int:
+    def _flock(self, wait: float, end: float) -> int:
         path = os.path.join(self.root, "host.lock")
         whose = untrusted(self.root)
         if whose:
@@ -324,7 +326,6 @@ class State:
                 f"{whose}, who could put a link in its place",
                 "Set pd_state_dir to a folder of which all that is above it is root's, or of the user that Ansible is.",
             )
-        end = time.monotonic() + wait
         while True:
             make_dirs(self.root)
             try:

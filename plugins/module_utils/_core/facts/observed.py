@@ -274,9 +274,9 @@ class Host:
     # Which state folder it is: the same one under two names is one place.
     state: Facts = field(default_factory=dict)
     state_dir: str | None = None
-    # What a plan rests on: where it takes places, and of each group.
-    digest: str | None = None
+    # What a plan rests on: of each group, and where it takes places what the members of each hold (None: the host does not say).
     digests: t.Mapping[str, str] = field(default_factory=dict)
+    held: t.Mapping[str, str] | None = None
     models: t.Mapping[str, Facts] = field(default_factory=dict)
     executables: t.Mapping[str, Facts] = field(default_factory=dict)
     images: t.Mapping[str, Facts] = field(default_factory=dict)
@@ -287,6 +287,10 @@ class Host:
     def digest_of(self, group: str) -> str:
         """What of this host a plan for `group` rests on when it takes no place there."""
         return self.digests.get(group) or EMPTY
+
+    def digest_beside(self, groups: t.Collection[str]) -> str | None:
+        """What of this host a plan rests on that takes places there: what all but these groups hold."""
+        return None if self.held is None else _beside(self.held, groups)
 
     @property
     def kv_address(self) -> str | None:
@@ -381,8 +385,10 @@ def read_host(name: str, raw: t.Any) -> Host:
         machine=Machine(*(facts.within("machine").text(key) for key in ("id", "boot", "netns"))),
         state=facts.mapping("state"),
         state_dir=facts.text("state_dir"),
-        digest=facts.text("digest"),
         digests={str(group): str(digest) for group, digest in facts.mapping("digests").items()},
+        held={str(group): str(digest) for group, digest in facts.mapping("held").items()}
+        if "held" in facts.raw
+        else None,
         models=facts.mappings("models"),
         executables=facts.mappings("executables"),
         images=facts.mappings("images"),
@@ -509,11 +515,24 @@ def _text(raw: t.Any, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def digest(members: t.Iterable[t.Mapping[str, t.Any]]) -> str:
-    """What a plan depends on that another run could have changed: the members of the host, of all groups, and what each holds.
+def held(members: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """A digest of each group that has members on the host: who they are, and what each holds. `members` are labels."""
+    found: dict[str, list[t.Mapping[str, t.Any]]] = {}
+    for one in members:
+        found.setdefault(str(one["group"]), []).append(one)
+    return {group: _hash(_held(mine)) for group, mine in sorted(found.items())}
 
-    `members` are labels. Module `members` computes the same under the host's lock and refuses a plan that has gone stale."""
-    return _hash(_held(members))
+
+def digest(members: t.Iterable[t.Mapping[str, t.Any]], but: t.Collection[str] = ()) -> str:
+    """What a plan depends on that another run could have changed: the members of the host, of all groups but those that the run itself
+    changes, and what each holds. `members` are labels.
+
+    Module `members` computes it under the host's lock, and refuses a plan that has gone stale."""
+    return _beside(held(members), but)
+
+
+def _beside(told: t.Mapping[str, str], but: t.Collection[str]) -> str:
+    return _hash(sorted([group, mine] for group, mine in told.items() if group not in but))
 
 
 def digest_of_group(group: str, members: t.Iterable[t.Mapping[str, t.Any]], noted: t.Mapping[str, t.Any] | None) -> str:

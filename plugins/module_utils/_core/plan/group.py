@@ -68,8 +68,8 @@ class Groups(Way[Group, GroupTemplate]):
         checks_hardware.check_members(members, asked.hosts, asked.template.engines, findings)
         checks_cache.check_members(members, asked.template, findings)
         come = {m.id for m in members} - {m.id for m in draft.choice.keep}
-        others = [m for plan in asked.reality.reserved if plan.group != asked.name for m in plan.members]
-        resources.check_members(Placed(asked.workload, asked.template, members, come, asked.hosts, others), findings)
+        placed = Placed(asked.workload, asked.template, members, come, asked.hosts, asked.others)
+        resources.check_members(placed, findings)
         return members
 
     def router(self, draft: GroupDraft) -> RouterStep:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..facts.observed import Host
 from ..spec.cache_service import ROLE, CacheService
-from .value import Plan
+from .hosts import Hosts
+from .reserved import NOTHING, Reserved
 
 
 @dataclass(frozen=True)
@@ -26,21 +26,18 @@ class Instance:
     running: bool = True
 
 
-def instances(service: CacheService, hosts: t.Mapping[str, Host], planned: t.Sequence[Plan] = ()) -> list[Instance]:
-    """The instances of a service, in a stable order: as the hosts report them, and as `planned`, plans made earlier in this check run,
-    would make them. The one of a service given by address counts as running."""
+def instances(service: CacheService, hosts: Hosts, planned: Reserved = NOTHING) -> list[Instance]:
+    """The instances of a service, in a stable order: as the hosts report them, and as `planned`, plans made earlier in this run, would make
+    them. The one of a service given by address counts as running."""
     if service.address:
         return [Instance(service.name, None, service.given_host, service.given_port)]
     found: dict[str, Instance] = {}
-    for name, host in hosts.items():
-        for member in host.members:
-            if member.group == service.name and member.role == ROLE:
-                address = member.label.address or host.address or ""
-                port, bands = member.label.port or 0, member.label.bands
-                found[name] = Instance(service.name, name, address, port, bands, member.alive)
-    for plan in planned:
-        if plan.group != service.name:
-            continue
+    for member in hosts.sight(service.name).members:
+        if member.role == ROLE:
+            name, label = member.host, member.label
+            address = label.address or hosts[name].address or ""
+            found[name] = Instance(service.name, name, address, label.port or 0, label.bands, member.alive)
+    for plan in planned.plans(service.name):
         for name, mine in plan.hosts.items():
             if mine.absent and not mine.present:
                 found.pop(name, None)

@@ -23,9 +23,10 @@ def check_group(group: str, hosts: t.Mapping[str, Host], noted: Record | None, f
     """Members of the group that its record names, and that run under another state folder than the inventory says: a former pd_state_dir.
     Of others of the name nobody can tell whose they are, and another inventory may have a group of that name: their ports and GPUs are
     taken, and no router of this group gets to know them."""
-    known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()}
+    others = [host for host in hosts.values() if host.elsewhere]
+    known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()} if others else set()
     places = {(place.host, place.id): place.ports for place in noted.members} if noted else {}
-    for host in hosts.values():
+    for host in others:
         own: dict[str, list[str]] = {}
         for one in host.elsewhere:
             at_its_place = places.get((host.name, one.member), set()) & set(one.ports)

@@ -9,12 +9,9 @@ import heapq
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.address import of_url
 from ..base.checked import ports_of
-from ..facts.observed import Hold, Host, LiveMember, Machine, Used
-from ..facts.record import Record, newest
+from ..facts.observed import Hold, Host, Machine, Used
 from ..work.member import Bands
-from .value import Plan
 
 
 @dataclass(frozen=True)
@@ -168,53 +165,6 @@ class Placer:
         return None
 
 
-def named_ports(hosts: t.Mapping[str, Host], but: t.Callable[[str, str], bool]) -> dict[str, dict[int, str]]:
-    """Ports that something may still name, on whatever host that stands, by the name of the host they are on and by its address in
-    their URL: who is down there, or has lost its label, may be in a router's list of peers, and so may be what a lost host had. `but`
-    tells of a group and a member that it does not matter for this plan."""
-    by_group: dict[str, list[Record]] = {}
-    for host in hosts.values():
-        for group, record in host.records.items():
-            by_group.setdefault(group, []).append(record)
-    named: dict[str, dict[int, str]] = {}
-    for group, records in by_group.items():
-        noted = newest(records)
-        for place in noted.members if noted else ():
-            if not but(group, place.id):
-                for where in place.names:
-                    named.setdefault(where, {}).update((port, f"member {place.id}") for port in place.ports)
-        for grave in (g for record in records for g in record.tombstones):
-            for where, ports in grave.addresses.items() if not but(group, "") else ():
-                named.setdefault(where, {}).update(
-                    (port, f"what {grave.host} may still speak to (tombstone)") for port in ports
-                )
-    for router in (m for host in hosts.values() for m in host.members if m.role == "router"):
-        for member, address, port in peers_named_by(router):
-            if not but(router.group, member):
-                named.setdefault(address, {}).setdefault(port, f"a peer of {router.id}")
-    return named
-
-
-def peers_named_by(router: LiveMember) -> t.Iterator[tuple[str, str, int]]:
-    """(member, address, port) of the peers that a router has, by its command line and by its registry, whoever they are by now. Of an entry
-    of its registry nobody says which member it is."""
-    told = [(peer.member, peer.url) for peer in router.label.peers or ()]
-    told += [("", url) for url in router.now.registered or ()]
-    for member, url in told:
-        place = of_url(url)
-        if place:
-            yield (member, *place)
-
-
-def by_machine(hosts: t.Mapping[str, Host]) -> dict[Machine, list[Host]]:
-    """The names that each machine has in the inventory."""
-    found: dict[Machine, list[Host]] = {}
-    for host in hosts.values():
-        if host.machine.known:
-            found.setdefault(host.machine, []).append(host)
-    return found
-
-
 def shared_with(host: Host, machines: t.Mapping[Machine, t.Sequence[Host]]) -> t.Iterator[tuple[int, str]]:
     """Ports that the same machine has under other names of the inventory, also of members that are down, and those that are held."""
     for other in machines.get(host.machine, ()):
@@ -223,18 +173,3 @@ def shared_with(host: Host, machines: t.Mapping[Machine, t.Sequence[Host]]) -> t
                 yield from ((port, f"member {member.id} of {other.name}") for port in member.ports)
             for hold in other.holds:
                 yield from ((port, f"a router of {hold.group} (hold of {other.name})") for port in hold.ports)
-
-
-def reserved_on(plans: t.Iterable[Plan], name: str, host: str) -> tuple[dict[int, str], set[str]]:
-    """Ports and GPUs that what was planned earlier in the same run takes on `host`; the plan called `name` is the caller's own."""
-    ports: dict[int, str] = {}
-    gpus: set[str] = set()
-    for plan in plans:
-        if plan.group == name:
-            continue
-        for member in plan.members:
-            part = member.at(host)
-            if part is not None:
-                ports.update((port, f"member {member.id} of this run") for port in part.held_ports)
-                gpus.update(part.gpus)
-    return ports, gpus

@@ -96,7 +96,8 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
 def _situation(name: str, reality: Reality, kind: Kind, action: str, findings: Findings) -> Situation:
     """What there is of the workload, and what of it stands in the way of any plan."""
     situation = Situation.of(name, reality.hosts, reality.silent, reality.gone, kind.joined)
-    machines.check(reality.hosts, findings)
+    for finding in reality.hosts.doubles:
+        findings.add(finding)
     machines.check_group(name, reality.hosts, situation.noted, findings)
     check_lost(reality.lost, {*reality.hosts, *situation.renamed}, findings)
     check_damaged(action, situation, findings)
@@ -127,7 +128,7 @@ def removal(asked: Removal, findings: Findings) -> Plan:
     graves, raised = formations.tombstones(situation, reality) if kind.joined else ((), {})
     formations.say_graves(name, graves, reality.hosts, findings)
     going = [*situation.members, *(s.member for s in situation.strays)]
-    mine = {m.host for m in going} | {n for n, host in reality.hosts.items() if name in host.records}
+    mine = {m.host for m in going} | {host for host, _record in reality.hosts.sight(name).records}
     steps = removal_steps(situation, sorted(mine), kind.short) + tombstone_steps(situation, graves, raised)
     plan = Plan(
         group=name,

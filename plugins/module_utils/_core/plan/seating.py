@@ -16,7 +16,7 @@ from ..spec.spec import MAX_PORT, ROLES
 from . import renewal
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
-from .placement import Placer, Room, Seat, by_machine, named_ports, reserved_on, shared_with
+from .placement import Placer, Room, Seat, shared_with
 from .situation import Choice, Coming, Request, ServiceRequest
 
 
@@ -76,7 +76,7 @@ def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) 
     for one in coming:
         host, name = request.hosts[one.host], member_id(service.name, one.role, one.index)
         gone = {m.id for m in choice.going if m.host == one.host}
-        room = Room.of(host, gone, *reserved_on(request.reality.reserved, service.name, one.host))
+        room = Room.of(host, gone, *request.reality.reserved.places(one.host, service.name))
         old = next((m for m in choice.going if m.id == name and m.host == one.host and m.ports), None)
         seat = room.again(name, seat_of(old), bands, 0, service.port) if old else None
         if seat is None:
@@ -115,26 +115,41 @@ def is_moot(formation: Formation) -> bool:
 
 
 def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, Room]:
-    """What is free on each host once those that leave have left."""
-    name = request.name
+    """What is free, once those that leave have left, on each host that may get one of those that come."""
+    name, hosts = request.name, request.hosts
     kept = addresses_kept(formation.graves, formation.id)
     moot = is_moot(formation)
     # A router's own port is in nobody's list of peers: where none runs, one that comes may have it.
     again = {*(m.id for m in choice.replace), member_id(name, "router", 0)}
-    # What its registry alone has of this group leaves it before anything comes.
-    named = named_ports(request.hosts, lambda group, member: group == name and (moot or member in again or not member))
-    rooms, machines = {}, by_machine(request.hosts)
-    for host in request.hosts.values():
-        if host.name in request.reality.silent:
-            continue
-        gone = {m.id for m in choice.going if m.host == host.name}
-        lingering = set() if moot else {m.id for m, _why in choice.leave if m.host == host.name and m.role != "router"}
-        ports, gpus = reserved_on(request.reality.reserved, name, host.name)
+
+    def done(group: str, member: str) -> bool:
+        """What its registry alone has of this group leaves it before anything comes."""
+        return group == name and (moot or member in again or not member)
+
+    gone: dict[str, set[str]] = {}
+    for member in choice.going:
+        gone.setdefault(member.host, set()).add(member.id)
+    lingering: dict[str, set[str]] = {}
+    for member, _why in () if moot else choice.leave:
+        if member.role != "router":
+            lingering.setdefault(member.host, set()).add(member.id)
+    rooms = {}
+    for host in _near(request, choice):
+        ports, gpus = request.reality.reserved.places(host.name, name)
         for where in sorted(host.names):
-            ports = {**named.get(where, {}), **kept.get(where, {}), **ports}
-        ports = {**dict(shared_with(host, machines)), **ports}
-        rooms[host.name] = Room.of(host, gone, ports, gpus, lambda hold: moot and hold.group == name, lingering)
+            ports = {**hosts.named(where, done), **kept.get(where, {}), **ports}
+        ports = {**dict(shared_with(host, hosts.by_machine)), **ports}
+        mine, left = gone.get(host.name, set()), lingering.get(host.name, set())
+        rooms[host.name] = Room.of(host, mine, ports, gpus, lambda hold: moot and hold.group == name, left)
     return rooms
+
+
+def _near(request: Request, choice: Choice) -> list[Host]:
+    """The hosts that answer of those that may get a member: of the patterns of the roles that come, and those that one comes back on."""
+    roles = {*(one.role for one in choice.create), *(m.role for m in choice.replace)}
+    names = {host for role in roles for host in request.patterns[role]} | {m.host for m in choice.replace}
+    silent = set(request.reality.silent)
+    return [request.hosts[name] for name in sorted(names) if name in request.hosts and name not in silent]
 
 
 def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Room]) -> dict[str, str]:

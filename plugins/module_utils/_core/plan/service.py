@@ -76,9 +76,8 @@ class Services(Way[CacheService, CacheTemplate]):
                 draft.findings.error("unresolved-placeholder", f"{seat.host}: {exc}", "", [], seat.host)
         fresh = [m for m in found if m.revision == asked.template.revision]
         check_pasted_of(asked.template.role, fresh, f"pd_caches.{asked.name}.args", INSTEAD, draft.findings)
-        others = [m for plan in asked.reality.reserved if plan.group != asked.name for m in plan.members]
         come = {m.id for m in found} - {m.id for m in keep}
-        port_clashes.check_instances(asked.workload, fresh, come, asked.hosts, others, draft.findings)
+        port_clashes.check_instances(asked.workload, fresh, come, asked.hosts, asked.others, draft.findings)
         return tuple(sorted(found, key=lambda m: m.index))
 
     def router(self, draft: ServiceDraft) -> RouterStep:
@@ -165,8 +164,7 @@ def _say_clients(draft: ServiceDraft) -> bool:
     asked, choice = draft.asked, draft.choice
     coming = {member_id(asked.name, one.role, one.index) for one in choice.create}
     again = [*(m for m, _w in choice.leave if m.id in coming), *choice.replace]
-    alive = {m.group for host in asked.hosts.values() for m in host.members if m.alive}
-    users = [name for name in asked.reality.users if name in alive]
+    users = [name for name in asked.reality.users if any(m.alive for m in asked.hosts.sight(name).members)]
     if not again or not users:
         return False
     places = {m.id: (m.address, m.leader.port) for m in draft.members}

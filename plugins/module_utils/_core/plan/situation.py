@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 
 from ..base.words import about
 from ..facts.observed import Damage, Host, LiveMember
-from ..facts.record import Record, newest
+from ..facts.record import Record
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
 from ..spec.spec import Group
 from ..template.cache_template import CacheTemplate
 from ..template.template import GroupTemplate
-from .value import Plan
+from ..work.member import Member
+from .hosts import Hosts
+from .reserved import NOTHING, Reserved
 
 Action = t.Literal["deploy", "scale", "restart"]
 
@@ -99,10 +101,10 @@ class Run:
 class Reality:
     """What a plan of whatever workload and action is made from beside its spec. `silent` are hosts of the workload that gave no facts;
     `lost` those that the user states are fenced, `away` those that the inventory says are out of service; `fence` is what makes sure that
-    they are off, "" for nothing; `forget` are hosts whose tombstone ends. `users` are the groups that name a cache service; `reserved`
-    plans made earlier in the same run, whose places are taken."""
+    they are off, "" for nothing; `forget` are hosts whose tombstone ends. `users` are the groups that name a cache service; `reserved` is
+    what plans made earlier in the same run take: plans are made in the order in which they are carried out."""
 
-    hosts: t.Mapping[str, Host]
+    hosts: Hosts
     run: Run
     silent: t.Collection[str] = ()
     lost: t.Collection[str] = ()
@@ -111,7 +113,7 @@ class Reality:
     forget: t.Collection[str] = ()
     reach: Reach = EVERYWHERE
     users: t.Sequence[str] = ()
-    reserved: t.Sequence[Plan] = ()
+    reserved: Reserved = NOTHING
 
     @property
     def gone(self) -> set[str]:
@@ -141,8 +143,12 @@ class Asked(t.Generic[Workload, Template]):
         return self.workload.name
 
     @property
-    def hosts(self) -> t.Mapping[str, Host]:
+    def hosts(self) -> Hosts:
         return self.reality.hosts
+
+    def others(self, host: str) -> list[Member]:
+        """The members that other plans of this run have on a host."""
+        return self.reality.reserved.members(host, self.name)
 
 
 # A group's, and a cache service's.
@@ -191,16 +197,17 @@ class Situation:
     ) -> Situation:
         """`gone` are hosts that were stated to be lost, or are out of service. A cache service has no formations: its instances need
         nothing of each other."""
-        found = [h.records[name] for h in hosts.values() if name in h.records]
-        noted = _counted(newest(found), found)
+        hosts = Hosts.of(hosts)
+        sight = hosts.sight(name)
+        found = [record for _host, record in sight.records]
+        noted = _counted(sight.noted, found)
         renamed = _renamed(noted, hosts, silent)
         noted = _under_new_names(noted, renamed)
         graves = {(g.host, g.formation): g for r in found for g in r.tombstones if r is not noted}
         graves |= {(g.host, g.formation): g for g in (noted.tombstones if noted else ())}
-        damaged = [(h.name, d) for h in hosts.values() for d in h.damaged if d.group == name]
-        unreadable = {(host, d.member) for host, d in damaged if d.member}
+        unreadable = {(host, d.member) for host, d in sight.damaged if d.member}
         members, strays, adopt = [], [], []
-        for member in (m for h in hosts.values() for m in h.members if m.group == name):
+        for member in sight.members:
             if (member.host, member.id) in unreadable:
                 continue
             why = standing(member, noted) if formations else _place(member, noted)
@@ -227,7 +234,7 @@ class Situation:
             formation,
             strays,
             adopt,
-            damaged,
+            sight.damaged,
             standing_graves,
             renamed,
         )
@@ -246,16 +253,12 @@ class Situation:
         return sorted(found, key=lambda m: m.index)
 
 
-def _renamed(noted: Record | None, hosts: t.Mapping[str, Host], silent: t.Collection[str]) -> dict[str, str]:
+def _renamed(noted: Record | None, hosts: Hosts, silent: t.Collection[str]) -> dict[str, str]:
     """Hosts of the record that are there under another name: a name that nobody answers to, on a machine that is one host now."""
     machines = noted.machines if noted else {}
-    by_id: dict[str, list[str]] = {}
-    for host in hosts.values():
-        if host.machine.id:
-            by_id.setdefault(host.machine.id, []).append(host.name)
     found = {}
     for place in noted.members if noted else ():
-        names = by_id.get(str(machines.get(place.host)), [])
+        names = hosts.by_machine_id.get(str(machines.get(place.host)), [])
         if place.host not in hosts and place.host not in silent and len(names) == 1 and names[0] not in machines:
             found[place.host] = names[0]
     return found

@@ -22,7 +22,7 @@ class _Draft:
     """A slice while it is made: the fields are those of a Slice."""
 
     part: bool
-    seen: str
+    seen: Seen
     present: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     create: list[str] = field(default_factory=list)
@@ -30,8 +30,6 @@ class _Draft:
     runtimes: list[str] = field(default_factory=list)
     hold: bool = False
     holds: list[Vacated] = field(default_factory=list)
-    # Only where places are taken does it matter what other workloads do.
-    seen_all: str | None = None
 
     def leaves(self, member: LiveMember) -> None:
         """Have a member leave its host, whatever runtime started it."""
@@ -51,7 +49,7 @@ class _Draft:
             runtimes=tuple(self.runtimes),
             hold=self.hold,
             holds=tuple(self.holds),
-            observed=Seen(self.seen, self.seen_all),
+            observed=self.seen,
         )
 
 
@@ -64,7 +62,7 @@ class _Slices:
     ) -> None:
         hosts = reality.hosts
         parts |= {m.host for m in situation.members} | {s.member.host for s in situation.strays}
-        parts |= {h for h, host in hosts.items() if name in host.records}
+        parts |= {host for host, _record in hosts.sight(name).records}
         watched = {*watched, *(grave.host for grave in situation.tombstones)}
         watched |= {place.host for place in situation.noted.members} if situation.noted else set()
         self.situation = situation
@@ -97,7 +95,7 @@ class _Slices:
 
 
 def _draft(host: Host, name: str, part: bool) -> _Draft:
-    return _Draft(part, host.digest_of(name))
+    return _Draft(part, Seen(host.digest_of(name)))
 
 
 def slices_of(
@@ -111,7 +109,7 @@ def slices_of(
     """Each host's slice: who must be there, who must not, who is to be started, and what the plan took for granted."""
     name, hosts = request.name, request.hosts
     watched = {host for names in request.patterns.values() for host in names}
-    watched |= {h for h, host in hosts.items() if any(hold.group == name for hold in host.holds)}
+    watched.update(hosts.sight(name).holding)
     slices = _Slices(name, situation, request.reality, {host for m in members for host in m.hosts}, watched)
     create = {m.id for m in choice.replace} | {member_id(name, one.role, one.index) for one in choice.create}
     for member in members:
@@ -120,7 +118,7 @@ def slices_of(
             mine.present.append(member.id)
             if member.id in create or (member.role == "router" and router.step == "replace"):
                 mine.create.append(member.id)
-                mine.seen_all = hosts[host].digest
+                mine.seen = _seen_of_all(request, host)
     for gone, _why in choice.leave:
         slices.of[gone.host].leaves(gone)
     for renewed in choice.replace:
@@ -135,6 +133,14 @@ def slices_of(
         stay |= {(part.host, m.id): part.held_ports for m in members for part in m.parts}
         slices.hold_vacated(stay)
     return slices.made()
+
+
+def _seen_of_all(request: AnyRequest, host: str) -> Seen:
+    """Only where places are taken does it matter what other workloads do. What this run changes there before, in this wave or an earlier
+    one, is no news: the plan was made beside it, each guards itself, and that its ports and GPUs are free is looked at again when a member
+    is created."""
+    here, together = request.hosts[host], request.reality.reserved.changing(host, request.name)
+    return Seen(here.digest_of(request.name), here.digest_beside(together), together)
 
 
 def removal_slices(name: str, situation: Situation, reality: Reality, hold: bool) -> dict[str, Slice]:

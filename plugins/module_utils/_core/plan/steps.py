@@ -55,11 +55,7 @@ def steps_of(draft: Draft[Workload, Template], word: str) -> list[Step]:
     steps += _adopt(situation, choice) + _start(request, choice, draft.members)
     steps += _renew(draft.renew) + _router(choice, router)
     steps += tombstone_steps(situation, formation.graves, formation.raised)
-    if (
-        router.clean
-        and not formation.router_lost
-        and any(hold.group == request.name for host in request.hosts.values() for hold in host.holds)
-    ):
+    if router.clean and not formation.router_lost and request.hosts.sight(request.name).holding:
         steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s.do != "wait" for s in steps):
         steps.append(step("endpoint", "write", f"the record on every host of the {word}"))

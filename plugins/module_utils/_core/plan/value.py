@@ -379,29 +379,6 @@ def _through(member: Plain, host: str) -> bool:
     return any((part.get("through") or part["host"]) == host for part in member["parts"])
 
 
-@dataclass(frozen=True)
-class Roll:
-    """Who all hosts of a plan wait for together, as {id, role}; `through` are their inventory hosts, `first` the one whose lock every run
-    takes first."""
-
-    everyone: tuple[Plain, ...]
-    through: tuple[str, ...]
-    first: str
-
-    @classmethod
-    def of(cls, raw: Plain, phase: str) -> Roll:
-        """Of a plan that has not been read: each host asks, and needs no more of the others' members."""
-        with reading("The plan", _WAY_OUT):
-            return cls._read(raw, phase)
-
-    @classmethod
-    def _read(cls, raw: Plain, phase: str) -> Roll:
-        every_one = [m for m in every(raw, "members") if (m["role"] == "router") == (phase == "router")]
-        through = {part.get("through") or part["host"] for m in every_one for part in m["parts"]}
-        everyone = tuple({"id": m["id"], "role": m["role"]} for m in every_one)
-        return cls(everyone, tuple(sorted(through)), next(iter(locked_in_order(raw)), ""))
-
-
 def locked_in_order(raw: Plain) -> list[str]:
     """The inventory hosts of a plan that has not been read, in the order in which they are locked."""
     with reading("The plan", _WAY_OUT):

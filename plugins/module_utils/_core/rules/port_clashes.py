@@ -16,7 +16,7 @@ from ..facts.observed import Host
 from ..spec.cache_service import ROLE, CacheService
 from ..work.member import Member, Part
 from .resource_ports import Claim, claims_of, say_twice, shared
-from .stands_for import FLAGS, VARIABLES, Placed, Stated
+from .stands_for import FLAGS, VARIABLES, Others, Placed, Stated
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ def _say(same: t.Sequence[Clash], findings: Findings) -> None:
 
 @dataclass(frozen=True)
 class Company:
-    """The members of a workload, those of them that `come`, and who is beside them: `others` are of workloads that this run has planned
-    before."""
+    """The members of a workload, those of them that `come`, and who is beside them: `others` says of a host who of other workloads this
+    run has planned there before."""
 
     name: str
     runtime: str
     members: t.Sequence[Member]
     come: t.Collection[str]
-    others: t.Sequence[Member]
+    others: Others
 
 
 def check_members(placed: Placed, findings: Findings) -> None:
@@ -76,7 +76,7 @@ def check_instances(
     members: t.Sequence[Member],
     come: t.Collection[str],
     hosts: t.Mapping[str, Host],
-    others: t.Sequence[Member],
+    others: Others,
     findings: Findings,
 ) -> None:
     """The same of a cache service's instances."""
@@ -157,10 +157,11 @@ def _clashes(company: Company, host: Host, claims: t.Iterable[tuple[Member, Clai
 def _theirs(company: Company, host: Host) -> dict[str, str]:
     """Who has which port on a host by a plan: of this group, of others that run, and of those that this run has planned."""
     found = {f"port {port}": m.id for m in host.members if m.group != company.name for port in m.ports}
-    for member in company.others:
+    others = company.others(host.name)
+    for member in others:
         part = member.at(host.name) if member.role == ROLE else None
         found.update((claim.what, member.id) for claim in (_of_instance(part) if part else ()))
-    for member in (*company.others, *company.members):
+    for member in (*others, *company.members):
         part = member.at(host.name)
         found.update((f"port {port}", member.id) for port in (part.held_ports if part else ()))
     return found

@@ -158,17 +158,25 @@ class Stated:
         return "${" not in self.text
 
 
+# Members on a host, by its name.
+Others = t.Callable[[str], t.Sequence[Member]]
+
+
+def _nobody(_host: str) -> t.Sequence[Member]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Placed:
-    """Members as a plan has them, and those that `come`, by id: what runs already is not judged anew. `others` are of other workloads that
-    this run has planned before."""
+    """Members as a plan has them, and those that `come`, by id: what runs already is not judged anew. `others` says of a host who of other
+    workloads this run has planned there before."""
 
     group: Group
     template: GroupTemplate
     members: t.Sequence[Member]
     come: t.Collection[str]
     hosts: t.Mapping[str, Host]
-    others: t.Sequence[Member] = ()
+    others: Others = _nobody
 
     @property
     def mode(self) -> Mode:

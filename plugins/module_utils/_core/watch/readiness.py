@@ -25,6 +25,8 @@ DEAD_AFTER_READY = 3.0
 # configuration not once more.
 LOOP_RESTARTS = 3
 LOOP_SECONDS = 300.0
+# Workloads that one line names.
+MOST_NAMED = 8
 _CONFIGURATION = re.compile(
     r"\b(?:(?:Value|Type|Attribute|Key|Index|Name|Import|ModuleNotFound|NotImplemented|Assertion|Syntax|FileNotFound)Error|ValidationError)\b"
 )
@@ -234,6 +236,28 @@ def decided(failed: t.Collection[str], members: t.Iterable[t.Mapping[str, t.Any]
     return None
 
 
+def complete(told: t.Mapping[str, str], members: t.Iterable[t.Mapping[str, t.Any]], readiness: str) -> bool:
+    """Whether a workload is waited for by nobody any more, and may serve. `told` is what became of each member, by id: ready, failed, or
+    ended for one that its host waits for no more; nothing of one that is still waited for.
+
+    With readiness `all` each is ready; with `any_per_role` one of each role is, and nobody waits for the others."""
+    by_role: dict[str, list[str]] = {}
+    for member in members:
+        by_role.setdefault(member["role"], []).append(told.get(member["id"], ""))
+    if readiness == "all":
+        return bool(by_role) and all(set(states) == {"ready"} for states in by_role.values())
+    return bool(by_role) and all("" not in states and "ready" in states for states in by_role.values())
+
+
 def progress(member: str, state: str, elapsed: float, limit: float, text: str) -> str:
     """A line for a person who waits."""
     return f"{member}: {state}, {elapsed:.0f}/{limit:.0f} s" + (f", {text}" if text else "")
+
+
+def many_loading(loading: t.Mapping[str, t.Sequence[str]], elapsed: float, last: str) -> str:
+    """One line for a person who waits for many members, `loading` by workload: a line of each would hide those that say something. `last`
+    is what one of them logged."""
+    names = [f"{group} ({len(members)})" for group, members in loading.items()]
+    shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    count = sum(len(members) for members in loading.values())
+    return f"{count} members loading, {elapsed:.0f} s: {shown}" + (f"; {last}" if last else "")

@@ -29,10 +29,16 @@ class Vacated:
 
 @dataclass(frozen=True)
 class Seen:
-    """Digests of what a plan took for granted at a place: of the workload itself, and, where places are taken, of all there is."""
+    """Digests of what a plan took for granted at a place: of the workload itself, and, where places are taken, of all there is but what its
+    own run changes there before it: workloads that are `together` with it in the run."""
 
     group: str | None = None
     host: str | None = None
+    together: tuple[str, ...] = ()
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Seen:
+        return cls(raw.get("group"), raw.get("host"), names(raw, "together"))
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,6 @@ class Slice:
 
     @classmethod
     def from_plain(cls, place: str, raw: Plain) -> Slice:
-        seen = raw.get("observed") or {}
         return cls(
             through=raw.get("through") or place,
             part=bool(raw.get("part", True)),
@@ -83,7 +88,7 @@ class Slice:
             runtimes=names(raw, "runtimes"),
             hold=bool(raw.get("hold")),
             holds=tuple(Vacated.from_plain(one) for one in every(raw, "holds")),
-            observed=Seen(seen.get("group"), seen.get("host")),
+            observed=Seen.from_plain(raw.get("observed") or {}),
         )
 
 

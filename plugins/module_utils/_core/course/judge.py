@@ -1,0 +1,246 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a workload's course goes on after a phase: of what the hosts of its plan said of it. Nothing here knows of another workload."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..plan.value import Plan, Start
+from ..report import verdict
+from ..report.verdict import Result
+from ..spec.workload import KINDS
+from .course import Course, Ending
+from .orders import TAKES_DOWN, leaves, stops
+
+# What each host of a plan said of the workload, by the step that it was said in, in the order of STEPS. A step of a round of renewal has
+# the round's number behind a dot, and comes after all that have none.
+Said = t.Mapping[str, t.Mapping[str, Result]]
+
+STEPS = (
+    "prepare",
+    "lock",
+    "unlock",
+    "leave",
+    "router_stop",
+    "stop",
+    "forget",
+    "start",
+    "wait",
+    "undo",
+    "router",
+    "proof",
+    "endpoint",
+)
+# Phases after which a course is judged, and the steps that each verdict rests on.
+PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
+_ENGINES = ("start", "wait")
+_ROUTER = ("leave", "router", "proof")
+
+
+def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = False, check: bool = False) -> Course:
+    """The course after a phase. `stops`: what the run has started is stopped again when the verdict on it is bad (pd_on_failure: stop).
+    `check`: of a check run, in which nothing was done and all goes well."""
+    if not course.goes_on or not applies(plan, phase):
+        return course
+    if check:
+        return _checked(plan, course, phase)
+    if phase in ("start", "renewal"):
+        return _started(plan, course, said, stops)
+    return {"settle": _settled, "final": _final, "leave": _left, "forget": _forgotten}.get(phase, _stepped(phase))(
+        plan, course, said, stops
+    )
+
+
+def applies(plan: Plan, phase: str) -> bool:
+    """Whether a workload goes through a phase at all: others of its wave may, and it may not."""
+    phases = {step.phase for step in plan.steps}
+    down, goes = plan.action in TAKES_DOWN, plan.action == "remove"
+    return {
+        "leave": leaves(plan, phases) and not down,
+        "router_stop": down and "router_stop" in phases,
+        "stop": stops(plan, phases),
+        "forget": goes,
+    }.get(phase, phase in ("prepare", "lock") or not goes)
+
+
+# -- until members start ---------------------------------------------------------------------------------------------------------------
+
+
+def _stepped(phase: str) -> t.Callable[[Plan, Course, Said, bool], Course]:
+    """A phase that a run goes on after, or ends at: what is locked by then is given back."""
+
+    def after(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+        found = verdict.reach(plan, _results(said, [phase], {}), phase)
+        locked = course.locked or phase == "lock"
+        return replace(course, locked=locked) if found.good else replace(_ended(course, found), locked=locked)
+
+    return after
+
+
+def _left(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    """A router that members did not leave still sends them requests: none of them is stopped."""
+    for host, result in said.get("leave", {}).items():
+        if verdict.bad(result) or (result.get("peers") or {}).get("failed"):
+            why = result.get("msg") or (result.get("peers") or {}).get("msg") or f"{host} did not answer"
+            head = f"{KINDS[plan.kind].title} {plan.group}: members could not leave its router, so none was stopped."
+            again = "Mend that, then run the same playbook again: it goes on from here."
+            return course.ends("\n".join([head, f"- {host}: {why}", again]), {"good": False})
+    return course
+
+
+def _forgotten(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    kind = KINDS[plan.kind]
+    results = {host: [result] for host, result in said.get("forget", {}).items()}
+    silent = sorted(host for host in verdict.parts(plan) if verdict.out_of_reach(results, host))
+    lines = [f"- {host}: {verdict.reason(r)}" for host, rs in sorted(results.items()) for r in rs if verdict.refusal(r)]
+    lines += [f"- {host} did not answer" for host in silent]
+    if not lines:
+        return replace(course, done=True, told=f"{kind.title} {plan.group} is removed.")
+    head = f"{kind.title} {plan.group}: not all of it is forgotten."
+    return course.ends("\n".join([head, *lines, "Run the same playbook again: it goes on from here."]), {"good": False})
+
+
+# -- members start ---------------------------------------------------------------------------------------------------------------------
+
+
+def _started(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
+    results = _results(said, _ENGINES, {})
+    found = verdict.reach(plan, results, "start", stops=stops)
+    waited: dict[str, Result] = {}
+    for rs in results.values():
+        for result in rs:
+            waited |= result.get("members") or {}
+    starts = {name: Start.seen(seen) for name, seen in waited.items()} if plan.router.policy == "restart" else {}
+    left = any(result.get("left") for rs in results.values() for result in rs)
+    refused = tuple(sorted(host for host, rs in results.items() if any(r.get("refused") for r in rs)))
+    return replace(
+        course,
+        good=found.good,
+        left=left,
+        ready=tuple(sorted(name for ids in found.ready.values() for name in ids)),
+        refused=refused,
+        formations=found.formations,
+        registered=found.registered,
+        undoes=stops and not found.good and not left,
+        starts={name: vars(start) for name, start in starts.items()},
+        ending=Ending(undo=_created(said)) if stops and not found.good and not left else None,
+        told="" if found.complete or left else found.msg.partition("\n")[0],
+    )
+
+
+def _created(said: Said) -> tuple[str, ...]:
+    """What this run has really created of members, by what its hosts said: a plan is no deed. Of rounds of renewal the last one: those
+    before it went well."""
+    steps = [step for step in said if _is(step, ("start",))]
+    every = (result for step in {*steps[:1], *steps[-1:]} for result in said[step].values())
+    return tuple(sorted({name for result in every for name in result.get("created") or ()}))
+
+
+def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    """What is to be written of it, after router and proof."""
+    if course.left:
+        return course
+    router, proof = _of_router(plan, said, "router"), _of_router(plan, said, "proof")
+    has_router = bool(plan.router.member)
+    router_ok = router is None or bool(router.get("ok"))
+    good = has_router and course.good and router_ok and (proof is None or bool(proof.get("good")))
+    serves = not KINDS[plan.kind].router and course.good
+    # With a part of the group out of sight, what was said of the endpoint stays: a proof may have been sent there.
+    unseen = bool(plan.unknown) and course.registered in ("yes", "keep") and router_ok
+    # What this run started is stopped again, and the router that served before was not touched: the endpoint is what it was.
+    as_before = course.registered == "undone" and course.undoes
+    ending = Ending(
+        registered="yes" if good else "keep" if unseen or as_before else "no",
+        state="running" if good or serves else "partial",
+        why=_waits_for(plan, said) if course.good else "",
+        lift=is_clean(plan, said),
+        undo=_created(said) if course.undoes else None,
+    )
+    return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
+
+
+def _waits_for(plan: Plan, said: Said) -> str:
+    """Why the endpoint is not registered, as the router's phase or the proof has said; empty where neither was bad."""
+    results = (_of_router(plan, said, step) or {} for step in _ROUTER)
+    bad = (r for r in results if r.get("good") is False or r.get("ok") is False or r.get("failed"))
+    return next((str(r.get("why") or r.get("msg")) for r in bad if r.get("why") or r.get("msg")), "")
+
+
+def is_clean(plan: Plan, said: Said) -> bool:
+    """Whether the router was read back, or started anew, in this run without anybody who is gone; and none is left elsewhere."""
+    if any(one.get("router") for one in plan.record.get("tombstones") or ()):
+        return False
+    router = plan.router
+    if router.member is None:
+        return plan.action == "remove"
+    steps = [name for name in said if _is(name, ("leave", "router"))]
+    results = [r for name in steps for host, r in said[name].items() if host in router.through]
+    started = [r for name in said if _is(name, ("start",)) for r in said[name].values()]
+    if any(verdict.bad(r) for r in results) or router.policy == "manual":
+        return False
+    if any(r.get("refused") or r.get("unreachable") for r in started):
+        return False
+    if router.clean:
+        return True
+    fresh = any(router.member.id in (r.get("created") or ()) for r in results)
+    read = any((r.get("peers") or {}).get("confirmed") for r in results)
+    return fresh or (router.policy == "dynamic" and read)
+
+
+def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
+    if course.left:
+        return course
+    of_router = _ROUTER if KINDS[plan.kind].router and course.good else ()
+    results = _results(said, (*_ENGINES, *of_router, "endpoint"), {step: plan.router.through for step in _ROUTER})
+    found = verdict.reach(plan, results, "final", stops=stops)
+    if not found.good:
+        return replace(course, failed=True, done=True, told=found.msg, short=in_short(found))
+    return replace(course, done=True, told=found.msg)
+
+
+# -- in all phases -----------------------------------------------------------------------------------------------------------------------
+
+
+def _checked(plan: Plan, course: Course, phase: str) -> Course:
+    """Check mode tells what a run in which all goes well would write."""
+    if phase == "settle":
+        state = "running" if plan.router.member or not KINDS[plan.kind].router else "partial"
+        return replace(course, ending=Ending("yes" if plan.router.member else "no", state, lift=is_clean(plan, {})))
+    return replace(course, done=True) if phase in ("final", "forget") else course
+
+
+def _ended(course: Course, found: verdict.Verdict) -> Course:
+    return course.ends(found.msg, in_short(found))
+
+
+def in_short(found: verdict.Verdict) -> dict[str, t.Any]:
+    """What a machine asks of a verdict that a person has been told."""
+    keys = ("host", "outcome", "symptom")
+    failed = {name: {k: seen[k] for k in keys if seen.get(k)} for name, seen in found.failed.items()}
+    kept = {"failed_members": failed, "unreachable_hosts": found.unreachable}
+    return {"good": found.good, **{k: v for k, v in kept.items() if v}}
+
+
+def _is(step: str, names: t.Collection[str]) -> bool:
+    return step.partition(".")[0] in names
+
+
+def _of_router(plan: Plan, said: Said, step: str) -> Result | None:
+    """What the router's host said in a step, outside of rounds: it comes after them."""
+    return next((said[step][host] for host in plan.router.through if host in said.get(step, {})), None)
+
+
+def _results(said: Said, steps: t.Collection[str], only: t.Mapping[str, t.Collection[str]]) -> dict[str, list[Result]]:
+    """What each host said in these steps, in order; of a step in `only`, what those hosts said alone."""
+    found: dict[str, list[Result]] = {}
+    for step, hosts in said.items():
+        if not _is(step, steps):
+            continue
+        allowed = only.get(step.partition(".")[0])
+        for host, result in hosts.items():
+            if allowed is None or host in allowed:
+                found.setdefault(host, []).append(result)
+    return found
