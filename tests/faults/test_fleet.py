@@ -24,7 +24,7 @@ Make = t.Callable[[int, t.Sequence[str]], Fleet]
 # What goes wrong with which group. The others are s1, s2, ...
 DIES, HANGS, LOCKED, LOST = "dies", "hangs", "locked", "lost"
 # Seconds: that the one which never gets ready has, and that those wait for it which are ready.
-LIMIT, PATIENCE = 15, 2
+LIMIT, PATIENCE = 15, "2"
 PHASES = ("observe", "lock", "start", "wait", "router", "proof", "endpoint")
 EVERY = {"pd_group": "all"}
 
@@ -90,7 +90,7 @@ def troubled(site: Fleet) -> None:
 def judge(site: Fleet, point: str) -> None:
     """The run, with the host lost at that point; then the one that heals, which touches nobody who serves."""
     troubled(site)
-    run = site.meet(Play("deploy", {fleet.PATIENCE: str(PATIENCE)}), point, lambda: site.lose("h8"))
+    run = site.meet(Play("deploy", {"pd_patience": PATIENCE}), point, lambda: site.lose("h8"))
     serve = {LOCKED, *well(8)}
     assert site.serving() == serve, f"{run.out[-6000:]}"
     tells_who_and_why(run)
@@ -150,7 +150,7 @@ def test_seven_do_not_wait_for_the_eighth(make_fleet: Make) -> None:
     spread(site, [HANGS, *well(7)], 4)
     site.add(HANGS, ("h1", "h3", "h1"), **site.fails(HANGS, "hang_while"), limits={"start": 600, "drain": 2, "stop": 3})
     site.write()
-    run = site.start(Play("deploy", {fleet.PATIENCE: str(PATIENCE)}))
+    run = site.start(Play("deploy", {"pd_patience": PATIENCE}))
     site.serve_during(run, well(7))
     site.mend(HANGS)
     run.finish().ok()
