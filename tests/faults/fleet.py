@@ -160,9 +160,12 @@ def make(model: Path, folder: Path, hosts: int, names: t.Sequence[str]) -> Fleet
     return made
 
 
+_RESULT = re.compile(r"^(?:ok|changed|included|skipping):.*$", re.M)
+
+
 def end_of(run: Run) -> str:
-    """What the run says at its end, where it has failed: the task that does it, as one line of text."""
-    return " ".join(run.out.rpartition("\nTASK [")[2].partition("\nPLAY RECAP")[0].split())
+    """What the run says after the last thing that went well, as one line of text."""
+    return " ".join(_RESULT.split(run.out.partition("\nPLAY RECAP")[0])[-1].split())
 
 
 def failed_once(run: Run) -> str:

@@ -26,6 +26,7 @@ DIES, HANGS, LOCKED, LOST = "dies", "hangs", "locked", "lost"
 # Seconds: that the one which never gets ready has, and that those wait for it which are ready.
 LIMIT, PATIENCE = 15, "2"
 PHASES = ("observe", "lock", "start", "wait", "router", "proof", "endpoint")
+AGAIN = r"run inferops\.pd\.deploy -e pd_group=%s again"
 EVERY = {"pd_group": "all"}
 
 
@@ -119,10 +120,10 @@ def tells_who_and_why(run: Run) -> None:
     """Once, at the end, each group with its reason and what to do; and nothing of those that serve."""
     end = failed_once(run)
     for group, patterns in {
-        DIES: (r"dies-decode-0", r"VLLM_KV_CACHE_LAYOUT=NHD", r"VLLM_KV_CACHE_LAYOUT"),
-        HANGS: (r"hangs-decode-0", rf"(?i)not ready.{{0,40}}{LIMIT}|{LIMIT} s.{{0,60}}not ready", r"limits\.start"),
+        DIES: (r"dies-decode-0 on h4: .{0,200}VLLM_KV_CACHE_LAYOUT=NHD", r"Change VLLM_KV_CACHE_LAYOUT", AGAIN % DIES),
+        HANGS: (rf"hangs-decode-0 on h5: not ready within {LIMIT} s", AGAIN % HANGS),
         LOCKED: (r"ops@elsewhere pid 7 is changing it since", r"-e pd_break_lock=true"),
-        LOST: (r"h8 (did|does) not answer|h8.{0,30}unreachable",),
+        LOST: (r"h8 did not answer.{0,80}-e pd_lost_hosts=h8", AGAIN % LOST),
     }.items():
         assert re.search(rf"\b{group}\b", end), f"{group} is not told:\n{end}"
         for pattern in patterns:
