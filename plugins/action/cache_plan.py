@@ -10,7 +10,7 @@ import typing as t
 from ..module_utils._core.spec.workload import CACHE
 from .group_plan import ActionModule as PlanAction
 
-OPTIONS = ("name", "hosts", "register", "lost_hosts", "planned", "modes_path")
+OPTIONS = ("name", "hosts", "register", "lost_hosts", "modes_path")
 
 
 class ActionModule(PlanAction):

@@ -14,8 +14,8 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
-from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Run
 from ..module_utils._core.plan.value import Plan
@@ -167,7 +167,9 @@ class ActionModule(PdAction):
         }
         if len(every) == 1:
             return {**result, **self._single(good[0])}
-        summary = {name: {"changed": p.changed, "pending": p.pending, "members": len(p.members)} for name, p in plans.items()}
+        summary = {
+            name: {"changed": p.changed, "pending": p.pending, "members": len(p.members)} for name, p in plans.items()
+        }
         return {**result, "workloads": summary}
 
     @staticmethod

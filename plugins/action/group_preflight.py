@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.plan import plan as core_plan
+from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Request
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.preflight import between
@@ -21,6 +22,7 @@ from ..module_utils._core.preflight import tour as tours
 from ..plugin_utils._action import refuse
 from ..plugin_utils._workloads import Groups
 from .group_plan import ActionModule as PlanAction
+from .group_plan import One
 
 # What a deploy would say of its own accord is not what a person asked a preflight for.
 NOT_ASKED = ("pending-configuration", "pending-no-growth", "member-not-replaced")
@@ -50,16 +52,18 @@ class ActionModule(PlanAction):
         # What is there of the group is checked like what is to come: as if all of it were started.
         running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
         self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy")
-        judged = self._judged(self.spec_of(name))
+        one = One(Groups(self), name, self.args["action"], Findings())
+        judged = self._judged(one, self.spec_of(name))
         findings = judged.findings
         refusal = refuse(name, findings, "error")
         if refusal:
             raise self.refused(refusal)
-        request = Groups(self).request(judged, self._asked())
+        request = Groups(self).request(judged, self._asked(one, self.new_run(), {}, Reserved()))
         plan = core_plan.make(request, findings)
         # Without it nothing was tried: what the plan could do without it is no answer.
         findings.items = [f for f in findings.items if f.code not in (*NOT_ASKED, "host-unreachable")]
-        self._say_broken(findings)
+        for host, said in seen.broken.items():
+            findings.error("host-facts", f"{host} {said.said}.", said.way_out, [], host)
         for host in request.reality.silent:
             if host not in seen.broken:
                 why, way_out = reasons.get(host, "no facts"), f"Make the host answer: ansible -m ping {host}"

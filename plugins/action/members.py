@@ -6,6 +6,7 @@ members need apart from that."""
 
 from __future__ import annotations
 
+import functools
 import os
 import typing as t
 
@@ -48,7 +49,7 @@ class ActionModule(RunAction):
         orders = self._orders(phase, found, check)
         if not orders:
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {self.host}"}
-        away = self.away(self.step(phase), orders)
+        away = self.left_alone(self.step(phase), orders)
         if away:
             return away
         results: dict[str, Result] = {}
@@ -74,7 +75,8 @@ class ActionModule(RunAction):
         for step, names in ((self.step(self.args["phase"]), set(orders) - unlocks), ("unlock", unlocks)):
             if names:
                 some = {name: orders[name] for name in orders if name in names}
-                results |= self.asked(step, some, lambda some=some: self._call(some, parcels, refused, secrets))
+                call = functools.partial(self._call, some, parcels, refused, secrets)
+                results |= self.asked(step, some, call)
         return results
 
     def _call(
@@ -132,7 +134,7 @@ class ActionModule(RunAction):
             try:
                 results |= self._carry_out(mine, parcels)
             except AnsibleConnectionFailure as exc:
-                self._note(mine, {name: f"{self.host} did not answer: {exc}" for name in mine}, parcels)
+                self._note(mine, dict.fromkeys(mine, f"{self.host} did not answer: {exc}"), parcels)
                 raise
             finally:
                 self._note(mine, {name: _why_not(results.get(name)) for name in mine if name in results}, parcels)

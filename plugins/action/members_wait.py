@@ -40,7 +40,7 @@ class ActionModule(RunAction):
             return {"skipped": True, "skip_reason": f"nothing is waited for on {self.host}"}
         # What is seen once more, after rounds of renewal or a proof, is the last word on it.
         step = f"wait.{AGAIN}" if again or explain else self.step("wait")
-        away = self.away(step, found)
+        away = self.left_alone(step, found)
         if away:
             return away
         spent = {} if again or explain else self.folder.said_by(self.wave, step, self.host)

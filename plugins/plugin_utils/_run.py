@@ -53,7 +53,7 @@ class RunAction(PdAction):
         number = self.args.get("round")
         return name if number is None else f"{name}.{number + 1}"
 
-    def away(self, step: str, names: t.Iterable[str]) -> Result | None:
+    def left_alone(self, step: str, names: t.Iterable[str]) -> Result | None:
         """What is answered for a host that has not answered in an earlier phase; None for one that is asked. Each phase in which it is
         missing waits for a connection: once is enough."""
         why = self.folder.silent(self.host)
@@ -79,8 +79,7 @@ class RunAction(PdAction):
         """Run a module of the collection on the host for these workloads, and give what it says of each."""
         given = {key: value for key, value in arguments.items() if value is not None}
         result = self._execute_module(module_name=f"inferops.pd.{name}", module_args=given, task_vars=self.task_vars)
-        for warning in result.get("warnings") or ():
-            self._warnings.append(str(warning))
+        self._told_too += [str(one) for one in t.cast("t.Iterable[t.Any]", result.get("warnings") or ())]
         found = result.get("workloads")
         if isinstance(found, dict) and not result.get("failed"):
             return found
@@ -90,10 +89,10 @@ class RunAction(PdAction):
         return {one: {"failed": True, "ok": False, "msg": printable(msg, 2 * _LONGEST)} for one in names}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        self._warnings: list[str] = []
+        self._told_too: list[str] = []
         result = super().run(tmp, task_vars)
-        if self._warnings:
-            result["warnings"] = [*(result.get("warnings") or ()), *dict.fromkeys(self._warnings)]
+        if self._told_too:
+            result["warnings"] = [*(result.get("warnings") or ()), *dict.fromkeys(self._told_too)]
         return result
 
     def holder(self, parcels: t.Iterable[Parcel], longest: float = 0) -> dict[str, t.Any]:

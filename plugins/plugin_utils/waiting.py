@@ -331,8 +331,8 @@ def _message(ready: list[str], not_ready: t.Mapping[str, str], found: t.Mapping[
 
 
 def of_engines(parcel: Parcel, limit: float | None = None, spent: float = 0.0) -> Waited:
-    """What a host waits for of a parcel's engines: without any of its own it keeps the lock. Without a `limit` it is that of the engine that
-    may take the longest, wherever it is."""
+    """What a host waits for of a parcel's engines: without any of its own it keeps the lock. Without a `limit` it is that of the
+    engine that may take the longest, wherever it is."""
     plan = parcel.plan
     mine = [asked(m, parcel.host) for m in plan.engines if m.through(parcel.host)]
     longest = float(limit or parcel.limit)

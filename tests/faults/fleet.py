@@ -120,10 +120,10 @@ class Fleet(Disturbed):
         return [json.loads(file.read_text()) for file in files]
 
     def files(self) -> t.Iterator[tuple[str, str, str]]:
-        """The group, the name and the time of each file that a host has of a group."""
+        """The group, the name and the time of each file that a host has of a group; what members say is left out."""
         for state in self.states:
             for file in state.glob("groups/*/**/*"):
-                if file.is_file():
+                if file.is_file() and file.name != "member.log":
                     yield file.relative_to(state).parts[1], str(file), str(file.stat().st_mtime_ns)
 
     def lose(self, host: str) -> None:

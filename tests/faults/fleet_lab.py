@@ -36,7 +36,8 @@ class LabFleet(LabHosts, Fleet):
 
     def files(self) -> t.Iterator[tuple[str, str, str]]:
         for host in self.hosts:
-            said = self.lab.ssh(host, f"cd {STATE}/groups && find . -type f -printf '%P %T@\\n'; true", check=False)
+            look = f"cd {STATE}/groups && find . -type f ! -name member.log -printf '%P %T@\\n'; true"
+            said = self.lab.ssh(host, look, check=False)
             for line in said.splitlines():
                 file, written = line.rsplit(" ", 1)
                 yield file.partition("/")[0], f"{host}:{file}", written

@@ -14,9 +14,9 @@ import memory
 import pytest
 from builders import RUN, Fleet, Made, as_of_an_earlier_version, only, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import undone
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import undone
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label, observed, record
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import formations
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Choice

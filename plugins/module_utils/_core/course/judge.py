@@ -194,7 +194,7 @@ def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
     if course.left:
         return course
     of_router = _ROUTER if KINDS[plan.kind].router and course.good else ()
-    results = _results(said, (*_ENGINES, *of_router, "endpoint"), {step: plan.router.through for step in _ROUTER})
+    results = _results(said, (*_ENGINES, *of_router, "endpoint"), dict.fromkeys(_ROUTER, plan.router.through))
     found = verdict.reach(plan, results, "final", stops=stops)
     if not found.good:
         return replace(course, failed=True, done=True, told=found.msg, short=in_short(found))
