@@ -144,6 +144,10 @@ def test_nine_of_twelve_serve_whenever_a_host_is_lost(make_fleet: Make, phase: s
     judge(make_fleet(8, [DIES, HANGS, LOCKED, LOST, *well(8)]), f"before:{phase}")
 
 
+def test_nine_of_twelve_serve_on_hosts_of_the_lab(make_lab_fleet: Make) -> None:
+    judge(make_lab_fleet(8, [DIES, HANGS, LOCKED, LOST, *well(8)]), "before:wait")
+
+
 @pytest.mark.telling
 def test_seven_do_not_wait_for_the_eighth(make_fleet: Make) -> None:
     """They serve while the run goes on; and the eighth does in the same run, once it is ready."""
