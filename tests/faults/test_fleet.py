@@ -97,7 +97,8 @@ def judge(site: Fleet, point: str) -> None:
     tells_who_and_why(run)
     site.reachable()
     held = [str(lock) for lock in site.locks() if not re.search(r"\bh8\b", str(lock))]
-    assert len(held) == 1 and LOCKED in held[0], held
+    assert len(held) == 1, held
+    assert LOCKED in held[0]
 
     site.mend(DIES)
     site.mend(HANGS)
