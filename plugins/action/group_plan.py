@@ -188,7 +188,7 @@ class ActionModule(PdAction):
         names = [one.name for one in every]
         groups = [one.name for one in every if one.works.kind is GROUP] if self.args["spec"] is None else []
         needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
-        made = waves(going, needs, self.args["parallel"])
+        made = waves(going, self.args["parallel"])
         rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
         refused = {one.name: f"{one.refusal.head} The plan above says why." for one in every if one.refusal}
         # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.

@@ -131,7 +131,6 @@ def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:
         "serves": any(one.serves for one in going),
         "undoes": any(one.undoes for one in going),
         "unproven": any(one.unproven for one in going),
-        "ends": any(one.ending is not None and not one.left for one in going),
         "left": [one.name for one in going if one.left],
         "locked": [one.name for one in courses.values() if one.over and one.locked],
     }

@@ -243,7 +243,7 @@ def main() -> None:
         host = Host(State(module.params["state_dir"]), module.params["runtime_options"])
         results = run_orders(orders, call_of(module), host)
     except PdError as exc:
-        results = refused_all(orders, str(exc))
+        results = refused_all(orders, exc)
     warnings = [text for one in results.values() for text in one.pop("warnings")]
     for warning in dict.fromkeys(warnings):
         module.warn(warning)

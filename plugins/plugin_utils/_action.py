@@ -24,7 +24,7 @@ from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import boolean
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.observed import Host, read_host
-from ..module_utils._core.facts.record import newest
+from ..module_utils._core.facts.record import Reader, newest
 from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.situation import Reach, Run
 from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
@@ -204,7 +204,7 @@ class PdAction(ActionBase):
         return self._seen
 
     def _look(self) -> Seen:
-        found, raw, hosts = Seen(), {}, {}
+        found, raw, hosts, reader = Seen(), {}, {}, Reader()
         if self.args.get("hosts") is not None:
             raw = to_plain(self.args["hosts"])
         else:
@@ -221,7 +221,7 @@ class PdAction(ActionBase):
             if facts.get("hidden"):
                 found.hidden[host] = str(facts["hidden"])
             else:
-                hosts[host] = read_host(host, facts)
+                hosts[host] = read_host(host, facts, reader)
         # By name, not by the inventory's order: the same hosts make the same plan.
         away = set(self.away())
         found.hosts = Hosts({host: hosts[host] for host in sorted(hosts, key=natural) if host not in away})

@@ -40,16 +40,13 @@ def table(title: str, head: t.Sequence[str], rows: t.Sequence[t.Sequence[t.Any]]
 
 def plans() -> None:
     rows = []
-    for count in (10, 100, 1000):
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "tests/bench/fleet.py"), str(count)], capture_output=True, text=True, check=True
-        )
-        told = json.loads(done.stdout)
+    for hosts, groups in ((10, 1), (100, 1), (1000, 1), (100, 10), (1000, 100)):
+        command = [sys.executable, str(ROOT / "tests/bench/fleet.py"), str(hosts), str(groups)]
+        told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         per = told["cpu"] / told["members"] * 1e6
-        rows.append([count, told["members"], f"{told['cpu']:.2f} s", f"{per:.0f} us", f"{told['rss']:.0f} MB"])
-    table(
-        "group_plan's core, one group on synthetic hosts", ["hosts", "members", "CPU", "per member", "peak RSS"], rows
-    )
+        rows.append([hosts, groups, told["members"], f"{told['cpu']:.2f} s", f"{per:.0f} us", f"{told['rss']:.0f} MB"])
+    head = ["hosts", "groups", "members", "CPU", "per member", "peak RSS"]
+    table("group_plan's core, all groups of a run on synthetic hosts", head, rows)
 
 
 def validations() -> None:

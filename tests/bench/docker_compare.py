@@ -27,7 +27,7 @@ sys.path.insert(0, str(TESTS))
 
 import planned  # noqa: E402
 from docker_engine import IMAGE, Engine, NoEngineError, engine  # noqa: E402
-from integration.support_runtime import member, slice_of  # noqa: E402
+from integration.support_runtime import member, orders, slice_of  # noqa: E402
 from ports import free_ports  # noqa: E402
 
 ROOT = TESTS.parent
@@ -86,9 +86,8 @@ def play(folder: Path, tasks: list[dict[str, t.Any]], environment: dict[str, str
 def our_task(members: list[dict[str, t.Any]], state: Path, url: str, create: bool) -> dict[str, t.Any]:
     """What the role does with a plan. Of members that run, a plan says to create none."""
     plan = {**slice_of("bench", members, create=None if create else []), "runtime": "docker"}
-    arguments = {"plan": plan, "phase": "start", "state_dir": str(state)}
-    arguments["runtime_options"] = {"docker": {"host": url}}
-    return {"name": "Start the members", "inferops.pd.members": arguments}
+    arguments = orders("start", plan, state_dir=str(state), runtime_options={"docker": {"host": url}})
+    return {"name": "Start the members", "pd_module": {"module": "inferops.pd.members", "arguments": arguments}}
 
 
 def their_task(members: list[dict[str, t.Any]], url: str) -> dict[str, t.Any]:
@@ -160,6 +159,7 @@ def compare(count: int, docker: Engine, folder: Path, environment: dict[str, str
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 16
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    environment["ANSIBLE_ACTION_PLUGINS"] = str(TESTS / "plugins" / "action")
     if not has_community_docker(environment):
         print("docker_compare: skipped, the collection community.docker is not installed here (pip install ansible)")
         return 0

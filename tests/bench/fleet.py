@@ -16,6 +16,7 @@ import builders
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import read_host
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Reader
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.reserved import NOTHING
@@ -44,7 +45,8 @@ def main(count: int, groups: int, everywhere: bool) -> None:
         patterns = {"prefill": anywhere, "decode": anywhere, "router": [mine[0]]}
         verdicts.append((builders.judge(spec, name=f"g{number}" if groups > 1 else "demo"), patterns))
     before, base = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    hosts = Hosts({name: read_host(name, facts) for name, facts in raw.items()})
+    reader = Reader()
+    hosts = Hosts({name: read_host(name, facts, reader) for name, facts in raw.items()})
     made: list[t.Any] = []
     reserved = NOTHING
     for verdict, patterns in verdicts:

@@ -235,6 +235,11 @@ def module_direct(name: str, arguments: dict[str, t.Any], check: bool = False) -
         raise AssertionError(f"no result: {done.stdout}\n{done.stderr}") from exc
 
 
+def orders(phase: str, *plans: dict[str, t.Any], **call: t.Any) -> dict[str, t.Any]:
+    """The arguments of module members for one phase of some workloads."""
+    return {"orders": [{"plan": plan, "phase": phase} for plan in plans], "holder": ME, **call}
+
+
 def wait_for(what: t.Callable[[], t.Any], seconds: float = 10, why: str = "") -> t.Any:
     """What a callable returns once it is true."""
     end = time.monotonic() + seconds

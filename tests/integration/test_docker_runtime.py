@@ -23,6 +23,8 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.work.share impor
 from ansible_collections.inferops.pd.plugins.module_utils._host.hidden import Place, hidden
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request, observe
+from ansible_collections.inferops.pd.plugins.module_utils._host.orders import Call, run_orders
+from ansible_collections.inferops.pd.plugins.module_utils._host.orders import Host as Orders
 from ansible_collections.inferops.pd.plugins.module_utils._probes import model as probed
 from ansible_collections.inferops.pd.plugins.module_utils._probes import processes
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_elsewhere, docker_spec, driver, guard
@@ -131,6 +133,30 @@ def test_from_nothing_to_nothing(host: Host, port: int) -> None:
     assert host.engine.names() == []
     assert support.marked(host.state.root) == []
     assert host.do(support.slice_of("g", [], create=[], action="remove"), "forget")["changed"]
+    assert not os.path.exists(host.state.root)
+
+
+def test_groups_of_a_host_in_one_call(host: Host) -> None:
+    """Their calls have a connection each, and one deadline is not another's."""
+    groups = ("a", "b", "c", "d")
+    ports = free_ports(len(groups))
+    argv = {g: ["python3", "-c", support.SERVER, "127.0.0.1", str(port)] for g, port in zip(groups, ports)}
+    made = {g: support.member(g, "prefill", 0, p, image=IMAGE, argv=argv[g]) for g, p in zip(groups, ports)}
+    made["c"]["parts"][0] |= {"image": "no-such-image:1", "pull": "never"}
+
+    def do(phase: str, plans: t.Iterable[dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
+        there = Orders(State(host.state.root), {"docker": {"host": host.engine.url}})
+        asked = [{"plan": {**plan, "runtime": "docker"}, "phase": phase} for plan in plans]
+        return run_orders(asked, Call(holder=ME), there)
+
+    started = do("start", (support.slice_of(g, [made[g]]) for g in groups))
+    assert [g for g, told in started.items() if told["created"] == [f"{g}-prefill-0"]] == ["a", "b", "d"]
+    assert "no-such-image:1" in started["c"]["msg"]
+    assert sorted(host.engine.names()) == ["a-prefill-0", "b-prefill-0", "d-prefill-0"]
+    away = [support.slice_of(g, [], absent=[f"{g}-prefill-0"], create=[], action="remove") for g in groups]
+    assert [g for g, told in do("stop", away).items() if told["removed"]] == ["a", "b", "d"]
+    assert host.engine.names() == []
+    assert all(told["ok"] for told in do("forget", away).values())
     assert not os.path.exists(host.state.root)
 
 

@@ -103,14 +103,20 @@ class Fleet(LabSite):
             return 0
 
     def module(self, host: str, name: str, arguments: dict[str, t.Any]) -> Run:
-        """A module of the collection on one host, ad hoc."""
+        """A module on one host, ad hoc."""
         ansible = playbook_command().replace("ansible-playbook", "ansible")
-        command = ["env", "ANSIBLE_CALLBACK_RESULT_FORMAT=json", ansible, "-i", str(self.folder / "hosts.yml"), host]
-        command += ["-m", f"inferops.pd.{name}", "-a", json.dumps(arguments)]
+        plugins = Path(__file__).resolve().parents[1] / "plugins" / "action"
+        command = ["env", "ANSIBLE_CALLBACK_RESULT_FORMAT=json", f"ANSIBLE_ACTION_PLUGINS={plugins}", ansible]
+        command += ["-i", str(self.folder / "hosts.yml"), host, "-m", name, "-a", json.dumps(arguments)]
         return run(command, 120)
 
+    def phase(self, host: str, phase: str, plan: dict[str, t.Any], **call: t.Any) -> Run:
+        """One phase of a plan of one group."""
+        arguments = support_runtime.orders(phase, {**plan, "runtime": "systemd"}, **call)
+        return self.module(host, "pd_module", {"module": "inferops.pd.members", "arguments": arguments})
+
     def facts(self, host: str, **options: t.Any) -> dict[str, t.Any]:
-        out = self.module(host, "host_facts", {"runtimes": ["systemd"], **options}).ok().out
+        out = self.module(host, "inferops.pd.host_facts", {"runtimes": ["systemd"], **options}).ok().out
         return t.cast(
             "dict[str, t.Any]", json.JSONDecoder().raw_decode(out, out.index("=> {") + 3)[0]["ansible_facts"]["pd_host"]
         )
@@ -299,19 +305,16 @@ def test_units_of_a_user(as_ops: Fleet) -> None:
 
     member = support_runtime.member("g", "prefill", 0, 25001, attempts=1, env={"SAY": "said by a user's unit"})
     member["parts"][0]["argv"][0] = member["parts"][0]["executable"] = "/usr/bin/python3"
-    plan = {**support_runtime.slice_of("g", [member]), "runtime": "systemd"}
-    started = site.module("h1", "members", {"plan": plan, "phase": "start", "runtime_options": USER}).ok().out
+    plan = support_runtime.slice_of("g", [member])
+    started = site.phase("h1", "start", plan, runtime_options=USER).ok().out
     assert "locked memory is limited to 8 MiB" in started
     (live,) = site.facts("h1")["members"]
     assert (live["state"], live["log"]) == ("running", "journalctl --user -u inferops-pd-g-prefill-0.service")
     assert "said by a user's unit" in lab.ssh("h1", f"XDG_RUNTIME_DIR=/run/user/$(id -u) {live['log']}", user="ops")
     assert lab.ssh("h1", f"stat -c %U /proc/{live['pid']}").strip() == "ops"
-    stop = {
-        **support_runtime.slice_of("g", [], absent=["g-prefill-0"], create=[], action="remove"),
-        "runtime": "systemd",
-    }
-    site.module("h1", "members", {"plan": stop, "phase": "stop", "break_lock": True}).ok()
-    site.module("h1", "members", {"plan": stop, "phase": "forget", "break_lock": True}).ok()
+    stop = _away("g-prefill-0")
+    site.phase("h1", "stop", stop).ok()
+    site.phase("h1", "forget", stop).ok()
     assert site.left() == {}
 
 
@@ -326,8 +329,8 @@ def test_a_member_that_keeps_dying_is_given_up_and_one_that_will_not_end_is_kill
     )
     for member in (dying, stubborn):
         member["parts"][0]["argv"][0] = member["parts"][0]["executable"] = "/usr/bin/python3"
-    plan = {**support_runtime.slice_of("g", [dying, stubborn]), "runtime": "systemd"}
-    site.module("h1", "members", {"plan": plan, "phase": "start"}).ok()
+    plan = support_runtime.slice_of("g", [dying, stubborn])
+    site.phase("h1", "start", plan).ok()
 
     def told() -> dict[str, t.Any] | None:
         found = {live["label"]["member"]: live for live in site.facts("h1")["members"]}
@@ -338,14 +341,11 @@ def test_a_member_that_keeps_dying_is_given_up_and_one_that_will_not_end_is_kill
     assert "started 2 times; systemd gave it up" in found["g-prefill-0"]["why"]
     assert "no such device" in found["g-prefill-0"]["log_line"]
     assert found["g-decode-0"]["state"] == "running"
-    stop = {
-        **support_runtime.slice_of("g", [], absent=["g-prefill-0", "g-decode-0"], create=[], action="remove"),
-        "runtime": "systemd",
-    }
-    site.module("h1", "members", {"plan": stop, "phase": "stop", "break_lock": True}).ok()
+    stop = _away("g-prefill-0", "g-decode-0")
+    site.phase("h1", "stop", stop).ok()
     kept = site.lab.ssh("h1", f"cat {STATE}/groups/g/logs/g-prefill-0.log")
     assert "no such device" in kept
-    site.module("h1", "members", {"plan": stop, "phase": "forget", "break_lock": True}).ok()
+    site.phase("h1", "forget", stop).ok()
     assert site.left() == {}
 
 
@@ -356,8 +356,7 @@ def _here(member: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _away(*ids: str) -> dict[str, t.Any]:
-    plan = support_runtime.slice_of("g", [], absent=ids, create=[], action="remove")
-    return {"plan": {**plan, "runtime": "systemd"}, "phase": "stop", "break_lock": True}
+    return support_runtime.slice_of("g", [], absent=ids, create=[], action="remove")
 
 
 def test_a_start_on_an_exchanged_model_or_another_machine_is_refused_for_good(bare: Fleet) -> None:
@@ -367,8 +366,8 @@ def test_a_start_on_an_exchanged_model_or_another_machine_is_refused_for_good(ba
         _here(support_runtime.member("g", role, 0, port, attempts=3, model=model))
         for role, port, model in (("prefill", 25001, None), ("decode", 25011, "/tmp/model"))
     )
-    plan = {**support_runtime.slice_of("g", [moved, exchanged]), "runtime": "systemd"}
-    site.module("h1", "members", {"plan": plan, "phase": "start"}).ok()
+    plan = support_runtime.slice_of("g", [moved, exchanged])
+    site.phase("h1", "start", plan).ok()
     pids = {name: pid for name, (_host, pid) in site.units().items()}
     site.lab.ssh("h1", "echo '{\"other\": 1}' > /tmp/model/config.json")
     site.lab.ssh("h1", "sed -i s/^_pd_read.*machine-id.*/_pd_got=0/ " + f"{STATE}/groups/g/members/g-prefill-0/run")
@@ -383,8 +382,8 @@ def test_a_start_on_an_exchanged_model_or_another_machine_is_refused_for_good(ba
     assert found["g-prefill-0"]["why"].startswith("not started: this is another machine than the one")
     assert {live["exit"] for live in found.values()} == {78}
     assert site.units() == {}
-    site.module("h1", "members", _away("g-prefill-0", "g-decode-0")).ok()
-    site.module("h1", "members", {**_away("g-prefill-0", "g-decode-0"), "phase": "forget"}).ok()
+    site.phase("h1", "stop", _away("g-prefill-0", "g-decode-0")).ok()
+    site.phase("h1", "forget", _away("g-prefill-0", "g-decode-0")).ok()
     assert site.left() == {}
 
 
@@ -392,14 +391,14 @@ def test_members_whose_labels_are_gone_can_be_stopped(bare: Fleet) -> None:
     """One runs, of the other only the unit is left."""
     site = bare
     members = [_here(support_runtime.member("g", "prefill", i, p)) for i, p in enumerate((25001, 25011))]
-    plan = {**support_runtime.slice_of("g", members), "runtime": "systemd"}
-    site.module("h1", "members", {"plan": plan, "phase": "start"}).ok()
+    plan = support_runtime.slice_of("g", members)
+    site.phase("h1", "start", plan).ok()
     site.lab.ssh("h1", f"systemctl stop inferops-pd-g-prefill-1; rm -rf {STATE}")
     assert set(site.units()) == {"g-prefill-0"}
-    removed = site.module("h1", "members", _away("g-prefill-0", "g-prefill-1")).ok().out
+    removed = site.phase("h1", "stop", _away("g-prefill-0", "g-prefill-1")).ok().out
     assert '"g-prefill-0"' in removed.partition('"removed"')[2]
     assert '"g-prefill-1"' in removed.partition('"removed"')[2]
-    site.module("h1", "members", {**_away("g-prefill-0", "g-prefill-1"), "phase": "forget"}).ok()
+    site.phase("h1", "forget", _away("g-prefill-0", "g-prefill-1")).ok()
     assert site.left() == {}
 
 
@@ -424,8 +423,8 @@ def test_a_unit_of_somebody_else_is_left_alone(bare: Fleet) -> None:
     site.lab.ssh("h1", f"printf '[Service]\\nExecStart=/bin/true\\n' > {path}")
     member = support_runtime.member("g", "decode", 0, 25001)
     member["parts"][0]["argv"][0] = member["parts"][0]["executable"] = "/usr/bin/python3"
-    plan = {**support_runtime.slice_of("g", [member]), "runtime": "systemd"}
-    out = " ".join(site.module("h1", "members", {"plan": plan, "phase": "start"}).refused().out.split())
+    plan = support_runtime.slice_of("g", [member])
+    out = " ".join(site.phase("h1", "start", plan).refused().out.split())
     assert f"Writing {path}: it belongs to somebody else" in out
     assert site.lab.ssh("h1", f"cat {path}") == "[Service]\nExecStart=/bin/true\n"
     assert site.lab.ssh("h1", f"ls {STATE}/groups/g").split() == ["guard", "lock.json", "record.json"]

@@ -846,28 +846,59 @@ def test_modules_through_ansible(host, port):
     """Ansible's own pipes must close though a daemon was started, and a module's result must hold no secret."""
     member = one(port, secrets=["TOKEN"])
     state = {"state_dir": host.state.root}
-    order = {**state, "plan": support.slice_of("g", [member]), "holder": ME}
+    plan = support.slice_of("g", [member])
+
+    def do(phase, plan, **call):
+        told = support.module_direct("members", support.orders(phase, plan, **state, **call))
+        assert not told.get("failed"), "what fails is told of its workload"
+        return told["workloads"]["g"]
+
     facts = support.module("host_facts", state)["ansible_facts"]["pd_host"]
     assert (facts["members"], facts["runtimes"]["supervisor"]["available"]) == ([], True)
-    order["plan"]["hosts"]["h1"]["observed"] = {"group": None, "host": observed.digest(host.state.labels())}
+    plan["hosts"]["h1"]["observed"] = {"group": None, "host": observed.digest(host.state.labels())}
     begun = time.monotonic()
-    made = support.module_direct(
-        "members", {**order, "phase": "start", "secrets": {"g-prefill-0": {"TOKEN": "hunter2"}}}
-    )
-    assert (made["changed"], made["created"]) == (True, ["g-prefill-0"])
+    made = do("start", plan, sealed=json.dumps({"g": {"g-prefill-0": {"TOKEN": "hunter2"}}}))
+    assert (made["ok"], made["changed"], made["created"]) == (True, True, ["g-prefill-0"])
     assert time.monotonic() - begun < 20
     assert "hunter2" not in json.dumps(made)
     host.ready(member)
     facts = support.module("host_facts", state)["ansible_facts"]["pd_host"]
     assert (facts["members"][0]["ready"], facts["members"][0]["label"]["member"]) == (True, "g-prefill-0")
-    refused = support.module_direct("members", {**order, "phase": "start", "holder": OTHER})
+    refused = do("start", plan, holder=OTHER)
     assert refused["failed"]
     assert "me@test pid 1 is changing it since" in refused["msg"] or "another run has changed" in refused["msg"]
     away = support.slice_of("g", [], absent=[member["id"]], create=[], action="remove")
-    assert support.module_direct("members", {**state, "plan": away, "holder": ME, "phase": "stop"})["removed"] == [
-        "g-prefill-0"
-    ]
-    assert support.module_direct("members", {**state, "plan": away, "holder": ME, "phase": "forget"})["changed"]
+    assert do("stop", away)["removed"] == ["g-prefill-0"]
+    assert do("forget", away)["changed"]
+    assert not os.path.exists(host.state.root)
+
+
+def test_groups_of_a_host_in_one_call(host):
+    """They share a supervisord and the state directory; one that cannot start takes nothing from the others."""
+    groups = ("a", "b", "c", "d")
+    members = {g: support.member(g, "prefill", 0, p, drain=20) for g, p in zip(groups, free_ports(len(groups)))}
+    members["b"]["parts"][0] |= {"executable": "/no/such/engine", "argv": ["/no/such/engine"]}
+
+    def do(phase, *plans):
+        told = support.module_direct("members", support.orders(phase, *plans, state_dir=host.state.root))
+        assert not told.get("failed")
+        return told["workloads"]
+
+    made = do("start", *(support.slice_of(g, [members[g]]) for g in groups))
+    assert {g: told["created"] for g, told in made.items()} == {
+        g: [] if g == "b" else [f"{g}-prefill-0"] for g in groups
+    }
+    assert "/no/such/engine" in made["b"]["msg"]
+    assert len(host.daemons()) == 1
+    host.ready(*(members[g] for g in groups if g != "b"))
+    away = [support.slice_of(g, [], absent=[f"{g}-prefill-0"], create=[], action="scale") for g in groups]
+    gone = do("stop", *away)
+    assert {g: told["removed"] for g, told in gone.items()} == {
+        g: [] if g == "b" else [f"{g}-prefill-0"] for g in groups
+    }
+    assert all(told["ok"] and not told["drained"] for told in gone.values())
+    assert all(told["changed"] for told in do("forget", *away).values())
+    assert host.daemons() == []
     assert not os.path.exists(host.state.root)
 
 

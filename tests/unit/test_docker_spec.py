@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
+import types
 import typing as t
 from pathlib import Path
 
@@ -257,3 +259,28 @@ def test_without_the_library_or_an_engine_it_is_said_how_to_get_them(
     state.write_label({**LABEL, "runtime": "docker"})
     with pytest.raises(HostError, match="pip install docker"):
         Docker(state, f"unix://{tmp_path}/some.sock").members()
+
+
+def test_a_deadline_is_of_one_threads_call_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of several groups are created, stopped and looked at at once: the client has one deadline for all that it does."""
+    made: list[Client] = []
+
+    class Client:
+        def __init__(self, version: str, timeout: float, **_given: t.Any) -> None:
+            self.asked, self.timeout, self.api_version = version, timeout, "1.45"
+            made.append(self)
+
+    library = types.SimpleNamespace(APIClient=Client, APIError=ZeroDivisionError)
+    monkeypatch.setattr(docker_api.importlib, "import_module", lambda _name: library)
+    (tmp_path / "some.sock").touch()
+    api = docker_api.Api(f"unix://{tmp_path}/some.sock")
+
+    def slow(client: Client) -> float:
+        quick = threading.Thread(target=lambda: api.call("Looking", lambda c: c.timeout, 10))
+        quick.start()
+        quick.join(30)
+        return client.timeout
+
+    assert api.call("Creating", slow, 120) == 120
+    assert [client.asked for client in made] == ["auto", "1.45"], "the engine is asked once what it speaks"
+    assert api.call("Looking", lambda c: c, 10) is made[0]

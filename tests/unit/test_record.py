@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from builders import Fleet, judge, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record, differs
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Reader, Record, differs, read
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import diff
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.peer_snapshot import snapshot
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.record import same_spec
@@ -113,3 +115,33 @@ def test_a_plan_that_changes_no_configuration_reads_none_of_what_was_rendered_be
         for noted in facts["records"].values():
             noted["templates"]["roles"]["decode"]["argv"][-1] = 7
     assert group.plan(spec(), "scale", counts={"decode": 2}).who("create") == ["demo-decode-1"]
+
+
+def test_the_record_of_many_hosts_is_read_once_and_is_each_hosts_own():
+    noted = Fleet(**HOSTS).plan(spec()).plan["record"]
+    told = [
+        ("h1", {**noted, "updated": 5.0}),
+        ("h2", {**noted, "updated": 7.0}),
+        ("h3", {**noted, "updated": 7.0, "serial": 9}),
+        ("h4", {**noted, "updated": 8.0}),
+    ]
+    reader = Reader()
+    found = [reader.read("demo", raw, host) for host, raw in told]
+    assert found == [read(raw, "", host) for host, raw in told]
+    assert [one.plain for one in found] == [raw for _host, raw in told]
+    assert found[0].members is found[1].members
+    assert found[1].members is not found[2].members
+
+
+@pytest.mark.parametrize("change", [{"updated": "noon"}, {"members": 3}, {"serial": "x"}])
+def test_what_is_wrong_on_one_host_is_wrong_there_alone(change):
+    noted = {**Fleet(**HOSTS).plan(spec()).plan["record"], "updated": 5.0}
+    reader = Reader()
+    for raw in (noted, {**noted, **change}, noted):
+        if raw is noted:
+            assert reader.read("demo", raw, "h1") == read(raw, "", "h1")
+        else:
+            with pytest.raises(DamagedError, match="the record of group demo"):
+                reader.read("demo", raw, "h2")
+    with pytest.raises(DamagedError):
+        reader.read("demo", [], "h3")

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.base.plain import Plain, every, reading
-from .._core.base.printable import printable
 from .._core.runtimes.table import NAMES, UNNOTED
 from .._core.work.share import Share
 from .._runtimes.masking import masked
 from .._runtimes.protocol import Driver, Live
 from .._runtimes.state import State
+from .failure import told
 from .members import PHASES, Order, Work, World
 
 # Each may have as many threads again, for members that drain or stop.
@@ -134,7 +134,7 @@ def run_orders(orders: t.Sequence[Plain], call: Call, host: Host) -> dict[str, R
     """Carry out all of them. Returns the result of each by its workload; nothing is raised, one that fails is `failed` and says why."""
     names = [workload_of(raw) for raw in orders]
     if len(set(names)) < len(names):
-        return refused_all(orders, f"it has two orders in one call. {_WAY_OUT}")
+        return refused_all(orders, PdError(f"it has two orders in one call. {_WAY_OUT}"))
     if len(orders) < 2:
         return {name: _alone(raw, call, host) for name, raw in zip(names, orders)}
     with ThreadPoolExecutor(max_workers=min(SIDE_BY_SIDE, len(orders))) as pool:
@@ -147,29 +147,24 @@ def workload_of(raw: Plain) -> str:
     return str(plan.get("group")) if isinstance(plan, t.Mapping) else "unknown"
 
 
-def refused(raw: Plain, why: str) -> Result:
+def refused(raw: Plain, exc: Exception) -> Result:
     """The result of an order that was not carried out, or not to its end."""
     phase, group = raw.get("phase"), workload_of(raw)
-    told = {"changed": False, "failed": True, "ok": False, "phase": phase, "group": group}
-    return {**told, "warnings": [], "msg": f"Phase {phase} of group {group}{why}"}
+    what: Result = {"changed": False, "failed": True, "ok": False, "phase": phase, "group": group, "warnings": []}
+    return {**what, "msg": told(f"Phase {phase} of group {group}", exc)}
 
 
-def refused_all(orders: t.Sequence[Plain], why: str) -> dict[str, Result]:
+def refused_all(orders: t.Sequence[Plain], exc: Exception) -> dict[str, Result]:
     """The results of a call that cannot be carried out at all."""
-    return {workload_of(raw): refused(raw, f": {why}") for raw in orders}
+    return {workload_of(raw): refused(raw, exc) for raw in orders}
 
 
 def _alone(raw: Plain, call: Call, host: Host) -> Result:
     """The result of one order, whatever becomes of it: the others must not fall with it."""
     try:
         result = _carry_out(call.order(raw), host)
-    except PdError as exc:
-        result = refused(raw, f": {exc}")
-    except OSError as exc:
-        # Whatever else the host's system refuses: its words, and no traceback.
-        result = refused(raw, f": {exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else ""))
-    except Exception as exc:  # noqa: BLE001  # a fault of this code: told as the workload's own
-        result = refused(raw, f" fell over: {type(exc).__name__}: {printable(exc, 300)}")
+    except Exception as exc:  # noqa: BLE001 - a fault of this code, too, is the workload's own
+        result = refused(raw, exc)
     return _hidden(result, call.secrets.get(workload_of(raw)) or {})
 
 
@@ -202,10 +197,10 @@ def _hidden(result: Result, secrets: t.Mapping[str, t.Mapping[str, str]]) -> Res
     """The result without values of its secrets in texts that are not this collection's own words: a container engine may repeat what it was
     given."""
     values = [value for one in secrets.values() for value in one.values()]
-    told = result.get("failed_members") or {}
     result["warnings"] = masked(result["warnings"], values)
-    if told:
-        result["failed_members"] = dict(zip(told, masked(told.values(), values)))
+    if "failed_members" in result:
+        failed = result["failed_members"]
+        result["failed_members"] = dict(zip(failed, masked(failed.values(), values)))
     if "msg" in result:
         result["msg"] = masked([result["msg"]], values)[0]
     return result

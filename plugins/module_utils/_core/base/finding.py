@@ -61,7 +61,7 @@ class Findings:
     def add(self, finding: Finding) -> None:
         """Once is enough: what the engine's level says wrongly is read for each role, and told for both."""
         for at, known in enumerate(self.items):
-            if replace(known, roles=finding.roles) == finding:
+            if known.message == finding.message and replace(known, roles=finding.roles) == finding:
                 self.items[at] = replace(known, roles=tuple(dict.fromkeys((*known.roles, *finding.roles))))
                 return
         self.items.append(finding)

@@ -351,9 +351,10 @@ def parse_range(text: str, where: str) -> tuple[int, int]:
     return low, high
 
 
-def read_host(name: str, raw: t.Any) -> Host:
+def read_host(name: str, raw: t.Any, reader: record.Reader | None = None) -> Host:
     """One `pd_host`, as module host_facts returns it, into a Host. What cannot be believed harms that one fact, or the member or group of
-    that label or record, and the rest is read all the same. Raises PdError for a port range that is none: users write it."""
+    that label or record, and the rest is read all the same. Where many hosts are read, all have one `reader`. Raises PdError for a port
+    range that is none: users write it."""
     facts = _Facts(name, raw)
     ports, kv = facts.within("ports"), facts.within("kv_interface")
     low, high = parse_range(ports.raw.get("range") or DEFAULT_PORT_RANGE, f"pd_port_range of {name}")
@@ -373,7 +374,7 @@ def read_host(name: str, raw: t.Any) -> Host:
         interfaces=tuple(facts.each("interfaces", Interface.read)),
         rdma_devices=facts.value(lambda value: value.texts("rdma_devices") if "rdma_devices" in value.raw else None),
         members=_members(name, facts.items("members"), damaged),
-        records=_records(name, facts.mapping("records"), damaged),
+        records=_records(name, facts.mapping("records"), damaged, reader or record.Reader()),
         damaged=damaged,
         holds=tuple(facts.each("holds", read_hold)),
         elsewhere=tuple(facts.each("elsewhere", _elsewhere)),
@@ -487,11 +488,11 @@ def _members(host: str, raw: t.Iterable[t.Mapping[str, t.Any]], damaged: list[Da
     return found
 
 
-def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage]) -> dict[str, Record]:
+def _records(host: str, raw: t.Mapping[str, t.Any], damaged: list[Damage], reader: record.Reader) -> dict[str, Record]:
     found = {}
     for group, told in raw.items():
         try:
-            found[str(group)] = record.read(told, f"the record of group {group}", host)
+            found[str(group)] = reader.read(str(group), told, host)
         except DamagedError as exc:
             damaged.append(Damage(exc.where, exc.why, str(group)))
     return found

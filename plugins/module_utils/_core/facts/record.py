@@ -7,7 +7,7 @@ at the one place where it enters; plan/record.py makes it. Hosts keep records, a
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..base.checked import Checked, DamagedError
 from . import starts
@@ -157,6 +157,28 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
     )
 
 
+class Reader:
+    """Reads the records of many hosts. A group's is the same on each of its hosts, but for when that wrote it, and as long as the group is
+    large: what another host has said is not read again."""
+
+    def __init__(self) -> None:
+        # By group: (what was read, without when it was written; the record).
+        self._last: dict[str, tuple[t.Mapping[str, t.Any], Record]] = {}
+
+    def read(self, group: str, raw: t.Any, host: str) -> Record:
+        """The record of `group` as the facts of `host` have it. Raises DamagedError."""
+        where = f"the record of group {group}"
+        if not isinstance(raw, t.Mapping):
+            return read(raw, where, host)
+        told = {key: one for key, one in raw.items() if key != "updated"}
+        known, record = self._last.get(group, (None, None))
+        if record is not None and known == told:
+            return replace(record, host=host, updated=Checked(raw, where).moment("updated"), plain=raw)
+        record = read(raw, where, host)
+        self._last[group] = told, record
+        return record
+
+
 def _maybe(value: Checked, key: str) -> str | None:
     return value.text(key, required=False) or None
 
@@ -167,7 +189,8 @@ def newest(found: t.Iterable[Record]) -> Record | None:
     of each other, the later forming. One of an earlier version has no formation: it wins where it was written later, under a higher
     generation."""
     every = list(found)
-    above = [r for r in every if not any(_buried(r, other) for other in every)] or every
+    burying = [r for r in every if r.tombstones]
+    above = [r for r in every if not any(_buried(r, other) for other in burying)] or every
     after = {one for record in above for one in record.supersedes}
     ours = [r for r in above if r.formation is not None]
     left = [r for r in ours if r.formation not in after] or ours

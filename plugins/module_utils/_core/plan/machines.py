@@ -24,7 +24,9 @@ def check_group(group: str, hosts: t.Mapping[str, Host], noted: Record | None, f
     Of others of the name nobody can tell whose they are, and another inventory may have a group of that name: their ports and GPUs are
     taken, and no router of this group gets to know them."""
     others = [host for host in hosts.values() if host.elsewhere]
-    known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()} if others else set()
+    if not others:
+        return
+    known = {(host.machine, str(host.state.get("dir"))) for host in hosts.values()}
     places = {(place.host, place.id): place.ports for place in noted.members} if noted else {}
     for host in others:
         own: dict[str, list[str]] = {}

@@ -88,6 +88,9 @@ def stale(
     again = {name for name, places in where.items() if any(counted.get(place, 0) > 1 for place in places)}
     waits = again if any(place.role == "decode" for place in situation.unknown) else set()
     where |= {name: _seat(request, seats, name) for name in _coming(request, choice) if name in seats}
+    # Elsewhere nobody can have met another process.
+    where = {name: [place for place in places if counted.get(place, 0) > 1] for name, places in where.items()}
+    where = {name: places for name, places in where.items() if places}
     found = {}
     for member in (m for m in choice.keep if m.role == "decode"):
         names = [n for n, places in where.items() if any(_met(member.label, place, counted) for place in places)]
