@@ -11,7 +11,6 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.words import about, names
 from ..module_utils._core.report import status, users
-from ..module_utils._core.spec.cache_service import users_of
 from ..module_utils._core.spec.variables import misspelt
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._answers import Complaint
@@ -25,7 +24,7 @@ WELL = ("running", "external")
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "name": {"type": "str"},
+        "name": {"type": "raw"},
         "spec": {"type": "dict"},
         "hosts": {"type": "dict"},
         "register": {"type": "str", "default": "pd_facts"},
@@ -37,14 +36,14 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
         check_variables(self._task)
-        hosts = self.seen().hosts
+        hosts, passed = self.seen().hosts, self.seen().passed
         silent = (
-            [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts]
+            [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts and h not in passed]
             if self.args["hosts"] is None
             else sorted(self.seen().hidden)
         )
         groups = self._states(Groups(self), self._groups(), silent)
-        caches = self._states(Caches(self), self._caches(), silent)
+        caches = self._states(Caches(self), self._caches(groups), silent)
         states = [*groups.values(), *caches.values()]
         table = [line for state in states for line in [*status.table(state), ""]]
         broken = self.seen().broken
@@ -80,23 +79,23 @@ class ActionModule(PdAction):
         return found
 
     def _groups(self) -> dict[str, t.Any]:
-        """What to report on: the group asked for, else those of the inventory and those that only the hosts know."""
-        name, hosts, works = self.args["name"], self.seen().hosts, Groups(self)
+        """What to report on: the groups asked for, else those of the inventory and those that only the hosts know."""
+        selector, works, written = self.selector(), Groups(self), self.groups()
         if self.args["spec"] is not None:
-            return {name or "group": to_plain(self.args["spec"])}
-        written = self.groups()
-        if name and name != "all":
-            works.check_known(name, hosts)
-            return {name: written.get(name)}
-        return {**written, **{g: None for g in works.known_names(hosts) if g not in written}}
+            return {selector.names[0] if selector and selector.names else "group": to_plain(self.args["spec"])}
+        others = [name for name in works.known_names(self.seen().hosts) if name not in written]
+        if selector is None or selector.every:
+            return {**written, **dict.fromkeys(others)}
+        return {name: self.entry(name) for name in self.select(selector, others=others)}
 
-    def _caches(self) -> dict[str, t.Any]:
-        """The services of the inventory and those that only the hosts know; beside one group, those that it uses."""
+    def _caches(self, groups: t.Collection[str]) -> dict[str, t.Any]:
+        """The services of the inventory and those that only the hosts know; beside groups that were asked for, those that these use."""
         if self.args["spec"] is not None:
             return {}
-        named, hosts, works, groups = self.args["name"], self.seen().hosts, Caches(self), self.groups()
+        selector, hosts, works = self.selector(), self.seen().hosts, Caches(self)
         written = self.entries(works.kind)
-        names = [*written, *(name for name in works.known_names(hosts) if name not in written)]
-        if named and named != "all":
-            names = [n for n in names if named in (*users_of(n, groups), *users.running(n, hosts))]
-        return {name: written.get(name) for name in names}
+        found = [*written, *(name for name in works.known_names(hosts) if name not in written)]
+        if selector is not None and not selector.every:
+            named_by = self.users_by_service()
+            found = [n for n in found if not {*named_by.get(n, ()), *users.running(n, hosts)}.isdisjoint(groups)]
+        return {name: written.get(name) for name in found}

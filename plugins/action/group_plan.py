@@ -15,6 +15,7 @@ from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Run
@@ -148,13 +149,11 @@ class ActionModule(PdAction):
         good = [one for one in every if not one.refusal]
         bad = [one.refusal for one in every if one.refusal]
         if bad and (len(every) == 1 or not any(map(self._goes, good))):
-            for one in good:
-                self._show(one)
+            self._show_all(good, self._index(every))
             raise self.refused(*bad)
         self._display_refused(bad)
-        for one in good:
-            self._show(one)
         index = self._index(every)
+        self._show_all(good, index)
         plans = {one.name: one.plan for one in good if one.plan is not None}
         folder = RunFolder.create(index, plans)
         stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
@@ -289,6 +288,21 @@ class ActionModule(PdAction):
         return counts
 
     # -- what a person is shown ----------------------------------------------------------------------------------------------------
+
+    def _show_all(self, good: t.Sequence[One], index: Index) -> None:
+        """Of several first what changes at all, as a table, and then each; without --diff a line each."""
+        plans = [one.plan for one in good if one.plan is not None]
+        if len(good) < 2:
+            for one in good:
+                self._show(one)
+        elif self._task.diff:
+            self._display.display("\n".join(overview.table(plans, index.waves)))
+            for plan in plans:
+                diff = "\n".join(str(d["prepared"]) for d in plan.diff).rstrip()
+                if diff and (plan.changed or plan.steps):
+                    self._display.display("\n" + diff)
+        else:
+            self._display.display("\n".join(overview.summaries(plans)))
 
     def _show(self, one: One) -> None:
         """With --diff the plan is shown even where it changes nothing by itself: people read it before they run it."""

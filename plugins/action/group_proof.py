@@ -46,7 +46,7 @@ class ActionModule(RunAction):
             "keys": self.args["keys"] or sealed(keys),
             "api_key": self.args["api_key"],
         }
-        results = self.asked("proof", found, lambda: self.module("group_proof", arguments, found))
+        results = self.ask("proof", found, lambda: self.module("group_proof", arguments, found))
         for name, result in results.items():
             result.setdefault("good", not result.get("failed"))
             result["group"] = name

@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text, sentences
-from ..module_utils._core.base.words import counted
+from ..module_utils._core.base.words import counted, names
 from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.spec.known import Known
+from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
-from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
+from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS, Kind
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch, check_variables
+from ..plugin_utils._look import look_at
 from ..plugin_utils._plain import to_plain
-from ..plugin_utils._workloads import Caches, Judged, Workloads, workloads_of
+from ..plugin_utils._workloads import Caches, Judged, Workloads, united, workloads_of
 
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
 WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
@@ -29,7 +32,7 @@ ROLES: dict[str, str] = {GROUP.name: "inferops.pd.group", CACHE.name: "inferops.
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "name": {"type": "str"},
+        "name": {"type": "raw"},
         "kind": {"type": "str", "choices": list(KINDS), "default": GROUP.name},
         "spec": {"type": "dict"},
         "hosts": {"type": "dict", "default": {}},
@@ -50,9 +53,10 @@ class ActionModule(PdAction):
         refusals: list[Refusal] = []
         skipped: set[str] = set()
         routers: dict[tuple[str, int], str] = {}
-        for name, entry in self._entries(works).items():
+        entries, beside = self._entries(works), self._beside()
+        for name, entry in entries.items():
             gone = entry is None and self.args["fail_on"] == "never"
-            judged = None if gone else works.judge(name, entry, self._known(works, name, entry))
+            judged = None if gone else works.judge(name, entry, self._known(works, name, entry, beside))
             if judged is None:
                 results[name] = {"valid": False, "findings": [], "spec": None, "observe": {}, "caches": []}
                 continue
@@ -71,51 +75,77 @@ class ActionModule(PdAction):
         # A plan that follows warns in the same words, which Ansible then does not repeat.
         notes = [f for r in results.values() for f in r["findings"] if f["severity"] != "error"]
         messages = [] if self.args["show"] else sentences(notes)
-        names = [name for name in results if name not in skipped]
-        return {**self._answer(works, results, names), "warnings": [*misspelt(self.task_vars), *messages]}
+        deployed = [name for name in results if name not in skipped]
+        answer = self._answer(works, results, deployed)
+        answer["look"] = self._first(works, entries, answer.get("caches") or ())
+        return {**answer, "warnings": [*misspelt(self.task_vars), *messages]}
 
-    def _answer(self, works: Workloads, results: dict[str, dict[str, t.Any]], names: list[str]) -> dict[str, t.Any]:
+    def _answer(self, works: Workloads, results: dict[str, dict[str, t.Any]], deployed: list[str]) -> dict[str, t.Any]:
         """What a playbook goes through: the cache services that groups use, each once, in the order of the groups, and then these."""
         caches = list(dict.fromkeys(one for result in results.values() for one in result.get("caches") or ()))
-        services, written = Caches(self), self.entries(CACHE) if caches else {}
-        parts = [_part(CACHE.name, name, services.observe(services.judge(name, written[name]))) for name in caches]
-        parts += [_part(works.kind.name, name, results[name].get("observe") or {}) for name in names]
+        services = Caches(self)
+        judged = [services.judge(name, self.entry(name, CACHE)) for name in caches]
+        parts = [_part(CACHE.name, one.name, services.observe(one)) for one in judged]
+        parts += [_part(works.kind.name, name, results[name].get("observe") or {}) for name in deployed]
         answer: dict[str, t.Any] = {
-            "names": names,
+            "names": deployed,
             "workloads": [{"kind": part["kind"], "name": part["name"]} for part in parts],
-            "observe": _united(part["observe"] for part in parts),
-            "look": None,
             "parts": parts,
             "valid": all(r["valid"] for r in results.values()),
         }
         if works.kind is CACHE:
-            return {**answer, "services": results, "findings": [f for r in results.values() for f in r["findings"]]}
-        only = next(iter(results.values())) if len(results) == 1 else {"findings": [], "spec": None}
-        return {**answer, **only, "groups": results, "caches": caches}
+            answer |= {"services": results, "findings": [f for r in results.values() for f in r["findings"]]}
+        else:
+            only = next(iter(results.values())) if len(results) == 1 else {"findings": [], "spec": None}
+            answer |= {**only, "groups": results, "caches": caches}
+        # Of all at once: a run looks at each host once.
+        return {**answer, "observe": united([part["observe"] for part in parts])}
 
-    def _known(self, works: Workloads, name: str, entry: t.Any) -> Known:
+    def _known(self, works: Workloads, name: str, entry: t.Any, beside: Known) -> Known:
         """What the caller gives beside the specs, and which hosts their patterns stand for."""
-        patterns = works.patterns(name, entry) if self.args["spec"] is None else {}
+        return replace(beside, patterns=works.patterns(name, entry)) if self.args["spec"] is None else beside
+
+    def _beside(self) -> Known:
+        """The part of it that is the same for all."""
         hosts = {name: read_host(name, facts) for name, facts in (to_plain(self.args["hosts"]) or {}).items()}
         ranges = self.host_variables("pd_port_range") if self.args["spec"] is None else {}
-        return Known(to_plain(self.args["model_config"]), hosts, patterns, ranges=ranges)
+        return Known(to_plain(self.args["model_config"]), hosts, ranges=ranges)
 
     def _entries(self, works: Workloads) -> dict[str, t.Any]:
-        name, kind = self.args["name"], works.kind
+        """What was asked for, by name; None for one of which only hosts may know."""
+        kind, selector, entries = works.kind, self.selector(works.kind), self.entries(works.kind)
         if self.args["spec"] is not None:
-            return {name or kind.name: to_plain(self.args["spec"])}
-        if self.args["one"] and name in (None, "", "all"):
+            return {self._own_name(selector, kind): to_plain(self.args["spec"])}
+        if self.args["one"] and (selector is None or selector.every):
             raise PdError(self._which(works, f"-e {kind.variable}=NAME. This playbook works on one {kind.short}."))
-        if self.args["named"] and name in (None, ""):
+        if self.args["named"] and selector is None:
             raise PdError(self._which(works, f"-e {kind.variable}=NAME, or -e {kind.variable}=all for every one."))
-        entries = self.entries(kind)
-        if name and name != "all":
-            # With fail_on: never the verdict is not the point: what has left the inventory can still be removed.
-            gone = self.args["fail_on"] == "never" and name not in entries
-            return {name: None if gone else self.spec_of(name, kind)}
-        if not entries:
+        if not entries and (selector is None or selector.every):
             raise PdError(f"No {kind.noun} is defined. {kind.example}")
-        return entries
+        if selector is None:
+            return dict(entries)
+        # With fail_on: never the verdict is not the point: what has left the inventory can still be removed, by its name.
+        gone = selector.literals if self.args["fail_on"] == "never" else None
+        chosen = self.select(selector, kind, gone)
+        if self.args["one"] and len(chosen) > 1:
+            raise PdError(f"{kind.variable} selects {names(chosen)}. This playbook works on one {kind.short}: name it.")
+        return {name: self.entry(name, kind) for name in chosen}
+
+    @staticmethod
+    def _own_name(selector: Selector | None, kind: Kind) -> str:
+        """What a spec that is given as an argument is called."""
+        if selector is None:
+            return kind.name
+        if selector.labels or len(selector.names) != 1:
+            raise PdError("A spec that is given has one name.")
+        return selector.names[0]
+
+    def _first(self, works: Workloads, entries: t.Mapping[str, t.Any], caches: t.Sequence[str]) -> list[str] | None:
+        """The hosts to look at for what was selected. None for all of the play: also for services, which members anywhere may use, and
+        where the verdict is not the point, as for a removal: a host that a group has left keeps a record, and nothing is to stay."""
+        selector = self.selector(works.kind)
+        everywhere = selector is None or selector.every or works.kind is CACHE or self.args["fail_on"] == "never"
+        return None if everywhere or self.args["spec"] is not None else look_at(self, entries, caches)
 
     def _which(self, works: Workloads, how: str) -> str:
         return " ".join([f"Say which {works.kind.noun}: {how}", *misspelt(self.task_vars)])
@@ -156,18 +186,6 @@ class ActionModule(PdAction):
 
 def _part(kind: str, name: str, observe: dict[str, t.Any]) -> dict[str, t.Any]:
     return {"role": ROLES[kind], "kind": kind, "name": name, "observe": observe}
-
-
-def _united(parts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """What host_facts looks at for all workloads of a run in its one call a host."""
-    found: dict[str, t.Any] = {}
-    for part in parts:
-        for key, value in part.items():
-            if isinstance(value, list):
-                found[key] = list(dict.fromkeys([*found.get(key, ()), *value]))
-            else:
-                found.setdefault(key, value)
-    return found
 
 
 def _line(group: str, result: dict[str, t.Any]) -> str:

@@ -42,7 +42,7 @@ class ActionModule(PdAction):
                 plan = folder.plan(name)
                 after[name] = self._judged(plan, course, phase, said.get(name) or {}, number)
         folder.write_courses(wave, after)
-        self._say(phase, before, after)
+        self._say(before, after)
         return _next(after)
 
     def _judged(self, plan: Plan, course: Course, phase: str, said: Said, number: int | None) -> Course:
@@ -56,7 +56,7 @@ class ActionModule(PdAction):
                 return course
         return judge(plan, course, phase, said, bool(self.args["stops"]), bool(self._task.check_mode))
 
-    def _say(self, phase: str, before: t.Mapping[str, Course], after: t.Mapping[str, Course]) -> None:
+    def _say(self, before: t.Mapping[str, Course], after: t.Mapping[str, Course]) -> None:
         """What serves is told at once; what failed is told in a line now, and in full when the run ends."""
         for name, course in after.items():
             was = before[name]
@@ -70,7 +70,7 @@ class ActionModule(PdAction):
     # -- the ends of a wave and of a run -------------------------------------------------------------------------------------------
 
     def _open(self, folder: RunFolder) -> dict[str, t.Any]:
-        """What is not begun: a group whose cache service has failed, and whatever comes after a wave that failed where the run halts then."""
+        """What is not begun: a group whose service has failed, and whatever comes after a wave that failed where the run halts then."""
         index, wave = folder.index(), self.args["wave"]
         earlier = {name: one for at in range(wave) for name, one in folder.courses(at).items()}
         failed = [name for name, one in earlier.items() if one.failed]

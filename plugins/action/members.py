@@ -76,7 +76,7 @@ class ActionModule(RunAction):
             if names:
                 some = {name: orders[name] for name in orders if name in names}
                 call = functools.partial(self._call, some, parcels, refused, secrets)
-                results |= self.asked(step, some, call)
+                results |= self.ask(step, some, call)
         return results
 
     def _call(
@@ -88,7 +88,7 @@ class ActionModule(RunAction):
         return {**told, **{n: r for n, r in refused.items() if n in orders}, **results}
 
     def _members(self, orders: Orders, parcels: Parcels, secrets: t.Mapping[str, t.Any]) -> dict[str, Result]:
-        given = {name: self._given(order, parcels[name]) for name, order in orders.items()}
+        given = {name: self._given(order) for name, order in orders.items()}
         keys = {
             name: first_keys(keys_of(self, parcels[name].for_keys()))
             for name, order in orders.items()
@@ -110,7 +110,8 @@ class ActionModule(RunAction):
             result["phase"], result["group"] = phase, name
         return results
 
-    def _given(self, order: Order, parcel: Parcel) -> dict[str, t.Any]:
+    @staticmethod
+    def _given(order: Order) -> dict[str, t.Any]:
         """An order as the module is told it, with the router that it is to see answer."""
         told = order.to_plain()
         if order.phase == "router":
@@ -122,9 +123,8 @@ class ActionModule(RunAction):
     # -- the lock ------------------------------------------------------------------------------------------------------------------
 
     def _lock(self, orders: Orders, parcels: Parcels) -> dict[str, Result]:
-        """Take each lock on its first host before any other one is touched: two runs that take the locks of all hosts at once could each get
-        half. What this host is the first one of is locked at once; the rest once the first hosts of it have said how it went."""
-        # Before anything: what no member here can be started with.
+        """Take each lock on its first host before any other one is touched: two runs that take the locks of all hosts at once could each
+        get half. What this host is the first one of is locked at once; the rest once the first hosts of it have said how it went."""
         mine = {name: order for name, order in orders.items() if parcels[name].order[0] == self.host}
         results: dict[str, Result] = {}
         if mine:
@@ -178,8 +178,8 @@ class ActionModule(RunAction):
     # -- secrets -------------------------------------------------------------------------------------------------------------------
 
     def _refused(self, orders: Orders, parcels: Parcels) -> tuple[dict[str, Result], dict[str, t.Any]]:
-        """(workloads that cannot be started for a secret that is none, the secrets of the others' members by workload and member). Asked for
-        before anything stops: with the lock."""
+        """(workloads that cannot be started for a secret that is none, the secrets of the others' members by workload and member). Asked
+        for before anything stops: with the lock."""
         refused: dict[str, Result] = {}
         secrets: dict[str, t.Any] = {}
         for name, order in orders.items():
@@ -206,11 +206,11 @@ class ActionModule(RunAction):
         return {m.id: {name: str(by_role[m.role].get(name, "")) for name in m.secrets} for m in wanted}
 
     def _secrets_by_role(self, parcel: Parcel, roles: t.Collection[str]) -> dict[str, t.Mapping[str, t.Any]]:
-        """What was given for each role, as the task has it, else as the workload's own entry has."""
+        """What was given for each role, by workload and role as the task has it, else as the workload's own entry has."""
         if not roles:
             return {}
         if self.args["secrets"] is not None:
-            given = to_plain(self.args["secrets"])
+            given = to_plain(self.args["secrets"]).get(parcel.plan.group) or {}
             return {role: given.get(role) or {} for role in roles}
         kind = workload.KINDS[parcel.plan.kind]
         spec = self.spec_of(parcel.plan.group, kind)
@@ -221,8 +221,8 @@ class ActionModule(RunAction):
     # -- the router ----------------------------------------------------------------------------------------------------------------
 
     def _see_through(self, orders: Orders, parcels: Parcels, results: dict[str, Result]) -> None:
-        """Judge the rest of the routers' phase. Those that took longer than the module waits are waited for from here, all together, and then
-        told their peers."""
+        """Judge the rest of the routers' phase. Those that took longer than the module waits are waited for from here, all together, and
+        then told their peers."""
         late: dict[str, Order] = {}
         for name, order in orders.items():
             result = results.get(name) or {}
@@ -250,7 +250,7 @@ class ActionModule(RunAction):
         calls = Calls(self, self.runtime_options(), self.holder(parcels[name] for name in late))
         step = self.step(self.args["phase"])
         notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.host}")
-        waited = self.asked(step, late, lambda: wait_for_members(calls, waits, notes))
+        waited = self.ask(step, late, lambda: wait_for_members(calls, waits, notes))
         again: Orders = {}
         for name, order in late.items():
             found = waited.get(name) or {}
@@ -263,7 +263,7 @@ class ActionModule(RunAction):
                 again[name] = order
         if again:
             # Once more, now that it answers: registering is a change, and needs the lock.
-            told = self.asked(step, again, lambda: self._members(again, parcels, {}))
+            told = self.ask(step, again, lambda: self._members(again, parcels, {}))
             for name, result in told.items():
                 results[name]["peers"] = result if result.get("failed") else result.get("peers") or {}
 

@@ -51,7 +51,7 @@ class ActionModule(RunAction):
         calls = Calls(self, self.runtime_options(), self.holder(found.values()), explain)
         slice_ = min(30, max(1, self.args["slice"]))
         notes = notes_of(self, f"{os.path.basename(self.folder.path)}-{self.wave}-{step}")
-        results = self.asked(step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_))
+        results = self.ask(step, found, lambda: wait_for_members(calls, waits, notes, self.args["patience"], slice_))
         told = {name: result["msg"] for name, result in results.items() if result.get("not_ready")}
         return {"changed": False, "not_ready": told}
 

@@ -24,8 +24,10 @@ extends_documentation_fragment:
   - inferops.pd.modes
 options:
   name:
-    description: One service. Left out, or V(all), every one.
-    type: str
+    description:
+      - "Which services: names, globs or labels, as text with commas or as a list (see docs/playbooks.md)."
+      - Left out, empty text, or V(all), every one.
+    type: raw
   named:
     description: Whether the name must be given; V(all) is one.
     type: bool

@@ -23,8 +23,10 @@ extends_documentation_fragment:
   - inferops.pd.modes
 options:
   name:
-    description: The group. Left out, or V(all), every group is told.
-    type: str
+    description:
+      - "Which groups: names, globs or labels, as text with commas or as a list (see docs/playbooks.md)."
+      - Left out, empty text, or V(all), every group is told.
+    type: raw
   spec:
     description: The spec. Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
     type: dict
@@ -32,7 +34,8 @@ options:
     description: Facts by host name. Left out, what the hosts of the play registered under the name O(register) is read.
     type: dict
   register:
-    description: The name under which the hosts registered their facts.
+    description: >-
+      The name under which the hosts registered their facts; of several looks several, with commas between them, of which the last counts.
     type: str
     default: pd_facts
   show:

@@ -26,8 +26,10 @@ extends_documentation_fragment:
   - inferops.pd.modes
 options:
   name:
-    description: The group, or the cache service. Left out, or V(all), every one of the inventory is judged.
-    type: str
+    description:
+      - "Which groups, or cache services: names, globs or labels, as text with commas or as a list (see docs/playbooks.md)."
+      - Left out, empty text, or V(all), every one of the inventory is judged.
+    type: raw
   kind:
     description: What O(name) is.
     type: str
@@ -50,11 +52,11 @@ options:
     choices: [error, unverified, warning, never]
     default: error
   one:
-    description: Insist on the name of one group.
+    description: Insist on O(name), and that it selects one group.
     type: bool
     default: false
   named:
-    description: Insist on a name, which may be V(all).
+    description: Insist on O(name), which may be V(all).
     type: bool
     default: false
   show:
@@ -64,6 +66,7 @@ options:
 seealso:
   - module: inferops.pd.cache_validate
   - module: inferops.pd.group_plan
+  - module: inferops.pd.hosts_pointed
 """
 
 EXAMPLES = r"""
@@ -121,14 +124,29 @@ spec:
   returned: for one group
   type: dict
 observe:
-  description: The arguments for M(inferops.pd.host_facts) that make it look at what this group needs.
-  returned: for one group
+  description: The arguments for M(inferops.pd.host_facts) that make it look, in one call, at what all of them need.
+  returned: always
   type: dict
+look:
+  description:
+    - The hosts to look at for what O(name) selects, those that the specs name and those of the cache services that they use. What records
+      of these hosts point at is to be looked at after them, see M(inferops.pd.hosts_pointed).
+    - Null for every host of the play, where nothing was selected, or V(all); for cache services, which members on any host may use; and
+      with O(fail_on=never), as for a removal, which is to leave nothing on any host.
+  returned: always
+  type: list
+  elements: str
 caches:
   description: The cache services that the groups use and that the collection deploys, in the order in which they are to be there.
   returned: for groups
   type: list
   elements: str
+workloads:
+  description:
+    - What a run works on, each with its C(kind) and C(name). The services that groups use come first, then what was judged.
+  returned: always
+  type: list
+  elements: dict
 parts:
   description:
     - What a playbook goes through, one after the other. The services that groups use come first, then what was judged.

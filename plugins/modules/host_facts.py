@@ -131,6 +131,12 @@ ansible_facts:
             candidates: [eth0, eth2]
             reason: pd_kv_interface names it
             error:
+        kv_interfaces:
+          description:
+            - The same for each plane that O(interface_plane) may name, V(data) and V(control). A run of several groups looks once, and each
+              takes what its mode needs.
+          returned: always
+          type: dict
         interfaces:
           description: All interfaces with their addresses, the C(networks) of these, and RDMA devices.
           returned: always

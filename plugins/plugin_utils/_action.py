@@ -29,26 +29,33 @@ from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.situation import Reach, Run
 from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
 from ..module_utils._core.runtimes.options import of_variables
+from ..module_utils._core.spec import selector as selectors
 from ..module_utils._core.spec.cache_service import services_named, users_by_service
 from ..module_utils._core.spec.known import NOTHING, Known
+from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import parse
 from ..module_utils._core.spec.workload import GROUP, Kind
 from ..module_utils._engines import registry
 from ._answers import Complaint, last_line
 from ._caches import services_of
+from ._entries import Entries
 from ._modes import load_modes
 from ._plain import names_list, to_plain
+
+_T = t.TypeVar("_T")
 
 
 @dataclass
 class Seen:
     """What the hosts of a run said: facts by host; why a host is out of sight (`silent`), also one that answers and does not show what it
-    has (`hidden`); and what it complains of where looking at it failed (`broken`): it lives."""
+    has (`hidden`); and what it complains of where looking at it failed (`broken`): it lives. `passed` are those that this run did not
+    look at."""
 
     hosts: Hosts = field(default_factory=lambda: Hosts({}))
     silent: dict[str, str] = field(default_factory=dict)
     hidden: dict[str, str] = field(default_factory=dict)
     broken: dict[str, Complaint] = field(default_factory=dict)
+    passed: frozenset[str] = frozenset()
 
 
 class PdAction(ActionBase):
@@ -63,11 +70,11 @@ class PdAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
-        if isinstance(self._task.args.get("name"), (t.Mapping, list)):
+        several = self.ARGUMENTS.get("name", {}).get("type") == "raw"
+        if isinstance(self._task.args.get("name"), t.Mapping if several else (t.Mapping, list)):
             # Not shown: it is a group's whole spec, secrets included.
-            raise AnsibleActionFail(
-                "The group's name is a dictionary or a list. pd_group takes a name; specs stand under pd_groups."
-            )
+            what = "a dictionary. pd_group takes names, globs or labels" if several else "a dictionary or a list"
+            raise AnsibleActionFail(f"The group's name is {what}; specs stand under pd_groups.")
         _spec, self.args = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
         try:
             result = self.act()
@@ -108,7 +115,17 @@ class PdAction(ActionBase):
         """A variable of the play, templated and plain."""
         if name not in self.task_vars:
             return default
-        return to_plain(self._templar.template(self.task_vars[name]))
+        return self._templated(self.task_vars[name])
+
+    def _templated(self, raw: t.Any) -> t.Any:
+        return to_plain(self._templar.template(raw))
+
+    def _once(self, what: str, make: t.Callable[[], _T]) -> _T:
+        """A value that stays the same as long as the task: with hundreds of groups and hosts, none is made for each of them anew."""
+        kept: dict[str, t.Any] = self.__dict__.setdefault("_kept", {})
+        if what not in kept:
+            kept[what] = make()
+        return t.cast("_T", kept[what])
 
     def runtime_options(self) -> dict[str, t.Any]:
         """How this host runs members, as arguments of the host's own modules: what the task says, else the host variables."""
@@ -119,68 +136,72 @@ class PdAction(ActionBase):
         }
         return {name: value for name, value in options.items() if value not in (None, "", {})}
 
-    def groups(self) -> dict[str, t.Any]:
-        """All groups of the inventory: pd_groups and every pd_groups_* merged; a name twice is an error."""
+    def groups(self) -> Entries:
+        """All groups of the inventory."""
         return self.entries(GROUP)
 
-    def entries(self, kind: Kind) -> dict[str, t.Any]:
-        """All workloads of a kind as the inventory has them: pd_groups or pd_caches, and every variable whose name begins with it and an
-        underscore, merged; an entry twice is an error."""
-        name = kind.entries
-        merged: dict[str, t.Any] = {}
-        origin: dict[str, str] = {}
-        for variable in sorted(v for v in self.task_vars if v == name or v.startswith(f"{name}_")):
-            found = self.variable(variable)
-            if found in (None, "", {}):
-                continue
-            if not isinstance(found, dict):
-                raise PdError(f"{variable} is not a dictionary of {kind.noun}s by name. Write {variable}: {kind.form}.")
-            for key, spec in found.items():
-                if key in merged:
-                    raise PdError(
-                        f"{kind.title} {key!r} is defined twice: in {origin[key]} and in {variable}. Keep one."
-                    )
-                merged[key], origin[key] = spec, variable
-        return merged
+    def entries(self, kind: Kind) -> Entries:
+        """All workloads of a kind as the inventory has them, each templated when it is asked for."""
+        return self._once(f"entries {kind.name}", lambda: Entries(kind, self.task_vars, self._templated))
+
+    def entry(self, name: str, kind: Kind = GROUP) -> t.Any:
+        """One of them, None where there is none. What else stands there, secrets of others among it, is not templated."""
+        return self.entries(kind).get(name)
 
     def spec_of(self, name: str, kind: Kind = GROUP) -> t.Any:
         """The spec to work on: the argument `spec`, else the inventory's entry of that name."""
         if self.args.get("spec") is not None:
             return to_plain(self.args["spec"])
+        if name not in self.entries(kind):
+            raise PdError(selectors.no_such(name, self.entries(kind), kind))
+        return self.entry(name, kind)
+
+    def selector(self, kind: Kind = GROUP) -> Selector | None:
+        """What the argument `name` selects; None where it is left to the action."""
+        return selectors.parse(to_plain(self.args.get("name")), kind.variable)
+
+    def select(self, selector: Selector, kind: Kind = GROUP, others: t.Collection[str] | None = None) -> list[str]:
+        """The names of what is selected; `others` may be selected by their names beside the inventory's."""
         entries = self.entries(kind)
-        if name not in entries:
-            known = ", ".join(sorted(entries)) or f"none; define {kind.entries} in group_vars"
-            raise PdError(f"There is no {kind.noun} {name!r} in {kind.entries}. {kind.short.capitalize()}s: {known}.")
-        return entries[name]
+        known = entries.labels() if selector.labels else {name: {} for name in entries}
+        return selectors.choose(selector, known, kind, others)
+
+    def modes_path(self) -> list[str]:
+        """Folders with modes, and kinds of cache services, of the user's own."""
+        return self._once(
+            "modes_path", lambda: names_list(self.args.get("modes_path")) or names_list(self.variable("pd_modes_path"))
+        )
 
     def catalogue(self) -> Catalogue:
-        paths = names_list(self.args.get("modes_path")) or names_list(self.variable("pd_modes_path"))
-        return Catalogue(load_modes(paths), registry.by_backend)
+        return self._once("catalogue", lambda: Catalogue(load_modes(self.modes_path()), registry.by_backend))
 
     def verdict(self, name: str, spec: t.Any, known: Known = NOTHING) -> Verdict:
         """The verdict on a spec, with what the inventory says of the cache services that it names."""
         named = services_named(spec)
         if not named:
             return validate(name, spec, self.catalogue(), known)
-        services, said = services_of(self)
-        known = replace(
-            known,
-            caches=services,
-            # Of every service: one may be written in two ways.
-            cache_users=users_by_service(self.groups()),
-        )
+        services, said = self._once("services", lambda: services_of(self))
+        # Of every service: one may be written in two ways.
+        known = replace(known, caches=services, cache_users=self.users_by_service())
         verdict = validate(name, spec, self.catalogue(), known)
         # Of the services, what is wrong with those that it uses is its matter, too.
         for finding in (one for name in said if name in named for one in said[name].items):
             verdict.findings.add(finding)
         return verdict
 
+    def users_by_service(self) -> dict[str, list[str]]:
+        """The groups of the inventory whose specs name each service."""
+        return self._once("users", lambda: users_by_service(self.groups()))
+
     # -- hosts -----------------------------------------------------------------------------------------------------------------
 
     def pattern_hosts(self, pattern: str) -> list[str]:
         """The hosts of an Ansible pattern, whatever --limit says, in the order of their names: an inventory's groups may come in any."""
-        manager = self._inventory()
-        return sorted((host.name for host in manager.get_hosts(pattern)), key=natural) if pattern else []
+        found = self._once("patterns", dict[str, "list[str]"])
+        if pattern not in found:
+            hosts = self._inventory().get_hosts(pattern) if pattern else ()
+            found[pattern] = sorted((host.name for host in hosts), key=natural)
+        return list(found[pattern])
 
     def patterns_of(self, name: str, spec: t.Any) -> dict[str, list[str]]:
         """The hosts of each role of a spec, as far as it can be read."""
@@ -189,13 +210,14 @@ class PdAction(ActionBase):
         return {role: hosts for role, hosts in found.items() if hosts}
 
     def reach(self) -> Reach:
-        """Which hosts could have been asked. With facts given by hand there is no run that asked anybody."""
+        """Which hosts could have been asked, and which were. With facts given by hand there is no run that asked anybody."""
         if self.args.get("hosts") is not None:
             return Reach()
         inventory = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
         asked = set(self.task_vars.get("ansible_play_hosts_all") or ())
         seen = self.seen()
-        return Reach(inventory, asked, frozenset(seen.hidden), {host: one.said for host, one in seen.broken.items()})
+        broken = {host: one.said for host, one in seen.broken.items()}
+        return Reach(inventory, asked, frozenset(seen.hidden), broken, seen.passed)
 
     def seen(self) -> Seen:
         """What the hosts said in this run, read once."""
@@ -203,12 +225,26 @@ class PdAction(ActionBase):
             self._seen = self._look()
         return self._seen
 
+    def asked(self) -> dict[str, dict[str, t.Any]]:
+        """What each host that was looked at in this run said, or that it could not be reached. `register` may be several names, of several
+        looks: what the last one says counts."""
+        names = names_list(self.args["register"])
+        return self._once("asked", lambda: {h: said for name in names for h, said in self.results_of(name).items()})
+
+    def living(self) -> set[str]:
+        """The hosts that are still in the play."""
+        return set(self.task_vars.get("ansible_play_hosts") or ())
+
     def _look(self) -> Seen:
         found, raw, hosts, reader = Seen(), {}, {}, Reader()
         if self.args.get("hosts") is not None:
             raw = to_plain(self.args["hosts"])
         else:
-            for host, result in self.results_of(self.args["register"]).items():
+            # Where others have been looked at. One that left the play before it could be asked is silent.
+            found.passed = (
+                frozenset(self.living() - set(self.asked()) - set(self.away())) if self.asked() else frozenset()
+            )
+            for host, result in self.asked().items():
                 facts = (result.get("ansible_facts") or {}).get("pd_host")
                 if facts:
                     raw[host] = facts
@@ -229,19 +265,18 @@ class PdAction(ActionBase):
 
     def away(self) -> list[str]:
         """The hosts that the inventory says are out of service."""
-        hostvars = self.task_vars.get("hostvars") or {}
-        names = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        return sorted(
-            (h for h in names if h in hostvars and boolean(hostvars[h].get("pd_out_of_service"))), key=natural
-        )
+        said = self.host_variables("pd_out_of_service")
+        return sorted((host for host, value in said.items() if boolean(value)), key=natural)
 
     def host_variables(self, name: str) -> dict[str, str]:
         """A variable of each host that has it, as the inventory says."""
+        return self._once(f"variable {name}", lambda: self._host_variables(name))
+
+    def _host_variables(self, name: str) -> dict[str, str]:
         hostvars = self.task_vars.get("hostvars") or {}
-        names = {host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts}
-        return {
-            h: str(hostvars[h].get(name)) for h in sorted(names) if h in hostvars and hostvars[h].get(name) is not None
-        }
+        hosts = sorted({host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts})
+        said = {host: hostvars[host].get(name) for host in hosts if host in hostvars}
+        return {host: str(value) for host, value in said.items() if value is not None}
 
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""

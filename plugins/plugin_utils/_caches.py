@@ -13,25 +13,24 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
 from ..module_utils._core.runtimes.table import traits_of
-from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
+from ..module_utils._core.spec.cache_service import CacheService, parse
 from ..module_utils._core.spec.workload import CACHE, Kind
 from ._modes import BUILT_IN, check_name, check_schema, read_yaml
-from ._plain import names_list
 
 FOLDER = "caches"
 SCHEMA = os.path.join(BUILT_IN, FOLDER, "schema.json")
 
 
 class Inventory(t.Protocol):
-    """What is asked of an action: its arguments and the inventory's variables (_action.py)."""
+    """What is asked of an action: what the inventory's variables say (_action.py)."""
 
-    args: dict[str, t.Any]
+    def modes_path(self) -> list[str]: ...
 
-    def variable(self, name: str, default: t.Any = None) -> t.Any: ...
+    def groups(self) -> t.Mapping[str, t.Any]: ...
 
-    def groups(self) -> dict[str, t.Any]: ...
+    def entries(self, kind: Kind) -> t.Mapping[str, t.Any]: ...
 
-    def entries(self, kind: Kind) -> dict[str, t.Any]: ...
+    def users_by_service(self) -> dict[str, list[str]]: ...
 
 
 def load_recipes(paths: t.Sequence[str] = ()) -> dict[str, CacheRecipe]:
@@ -60,7 +59,7 @@ def _load(path: str, _changed: int) -> CacheRecipe:
 
 def recipes_of(action: Inventory) -> dict[str, CacheRecipe]:
     """The kinds that the action's modes_path, or pd_modes_path, adds to the built-in ones."""
-    return load_recipes(names_list(action.args.get("modes_path")) or names_list(action.variable("pd_modes_path")))
+    return load_recipes(action.modes_path())
 
 
 def services_of(action: Inventory) -> tuple[dict[str, CacheService], dict[str, Findings]]:
@@ -76,12 +75,15 @@ def services_of(action: Inventory) -> tuple[dict[str, CacheService], dict[str, F
 
 def deployed_for(action: Inventory, group: str) -> list[str]:
     """The services that a group of pd_groups names and that the collection deploys: they start before its members."""
-    groups = action.groups()
+    users = action.users_by_service()
     return sorted(
-        name
-        for name, entry in action.entries(CACHE).items()
-        if isinstance(entry, dict) and not entry.get("address") and group in users_of(name, groups)
+        name for name, entry in action.entries(CACHE).items() if deployed(entry) and group in users.get(name, ())
     )
+
+
+def deployed(entry: t.Any) -> bool:
+    """Whether an entry is of a service that the collection deploys."""
+    return isinstance(entry, dict) and not entry.get("address")
 
 
 def observe(service: CacheService) -> dict[str, t.Any]:

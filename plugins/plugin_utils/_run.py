@@ -62,7 +62,7 @@ class RunAction(PdAction):
         self.folder.say(self.wave, step, self.host, {name: {"unreachable": True, "msg": why} for name in names})
         return {"skipped": True, "skip_reason": f"{self.host} is not asked again in this run: {why}"}
 
-    def asked(self, step: str, names: t.Collection[str], call: t.Callable[[], dict[str, Result]]) -> dict[str, Result]:
+    def ask(self, step: str, names: t.Collection[str], call: t.Callable[[], dict[str, Result]]) -> dict[str, Result]:
         """What `call` says of each workload, kept. A host that does not answer is noted, and what it would have said with it; one on which
         the module falls over fails all of them, and nothing else."""
         try:

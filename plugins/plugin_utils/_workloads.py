@@ -7,11 +7,11 @@ one order for both; here stands how each kind reads its entries, and what a plan
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
-from ..module_utils._core.facts.observed import Host
+from ..module_utils._core.facts.observed import Host, on_plane
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.reserved import NOTHING as NOTHING_RESERVED
@@ -32,8 +32,9 @@ from ..module_utils._core.report.status import Subject
 from ..module_utils._core.rules import checks_runtime
 from ..module_utils._core.runtimes.table import traits_of
 from ..module_utils._core.spec import workload
-from ..module_utils._core.spec.cache_service import CacheService, parse, users_of
+from ..module_utils._core.spec.cache_service import CacheService, parse
 from ..module_utils._core.spec.known import NOTHING, Known
+from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.template.cache_template import CacheTemplate, render
 from ..module_utils._core.template.template import GroupTemplate
@@ -77,6 +78,10 @@ class Asked:
     reserved: Reserved = NOTHING_RESERVED
     reach: Reach = EVERYWHERE
 
+    def on_plane(self, plane: str) -> Asked:
+        """The same as a mode sees the hosts that needs this of their KV interfaces."""
+        return replace(self, hosts=on_plane(self.hosts, plane))
+
     def silent(self, patterns: t.Mapping[str, t.Collection[str]]) -> list[str]:
         """Hosts of the patterns of which nothing is known, and should be."""
         named = {host for found in patterns.values() for host in found}
@@ -112,12 +117,8 @@ class Workloads:
 
     def check_known(self, name: str, hosts: t.Mapping[str, Host]) -> None:
         """A slip of the keyboard must not look like a workload that is gone already."""
-        known = self.known_names(hosts)
-        if name not in known:
-            kind = self.kind
-            raise PdError(
-                f"There is no {kind.noun} {name!r}, neither in {kind.entries} nor on the hosts. Known: {', '.join(known) or 'none'}."
-            )
+        if name not in self.known_names(hosts):
+            raise PdError(no_such(name, self.action.entries(self.kind), self.kind, workload.names_on(hosts, self.kind)))
 
     def known(self, name: str, entry: t.Any, hosts: t.Mapping[str, Host]) -> Known:  # noqa: ARG002
         """What is known beside an entry, from the hosts' facts of this run."""
@@ -205,6 +206,7 @@ class Groups(Workloads):
         group, template = judged.spec, judged.template
         if not isinstance(group, Group) or not isinstance(template, GroupTemplate):
             raise PdError("The spec could not be read.")
+        asked = asked.on_plane(template.mode.interface_plane)
         patterns = {role.name: self.action.pattern_hosts(role.hosts) for role in group.roles.values()}
         return Request(
             group,
@@ -262,6 +264,7 @@ class Caches(Workloads):
                 f"Cache service {judged.name} cannot be scaled: its kind, and its pattern of hosts, say how many there are."
             )
         pattern = self.action.pattern_hosts(service.hosts)
+        asked = asked.on_plane("data")
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
         request = ServiceRequest(service, template, patterns, t.cast(Action, asked.action), reality)
@@ -299,11 +302,31 @@ class Caches(Workloads):
 
     def _named_by(self, name: str) -> list[str]:
         """The groups of the inventory whose specs name the service."""
-        return users_of(name, self.action.groups())
+        return self.action.users_by_service().get(name, [])
 
 
 def _service(judged: Judged) -> CacheService | None:
     return judged.spec if isinstance(judged.spec, CacheService) else None
+
+
+# What host_facts is to look at in lists; the rest is a word.
+_LOOKED_AT = ("models", "executables", "images")
+
+
+def united(each: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """What module host_facts is to look at for several workloads at once: its arguments. One of which nothing is known may run under any
+    runtime: then all of them are looked at."""
+    parts = list(each)
+    found: dict[str, t.Any] = {
+        key: list(dict.fromkeys(one for part in parts for one in part.get(key) or ())) for key in _LOOKED_AT
+    }
+    if parts and all(part.get("runtimes") for part in parts):
+        found["runtimes"] = list(dict.fromkeys(one for part in parts for one in part["runtimes"]))
+    planes = {part["interface_plane"] for part in parts if part.get("interface_plane")}
+    if planes:
+        # host_facts tells the interfaces of both planes; each plan takes its own (Workloads.hosts_of).
+        found["interface_plane"] = planes.pop() if len(planes) == 1 else "data"
+    return found
 
 
 def workloads_of(kind: str, action: PdAction) -> Workloads:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 # Each phase by how its task is named. A test insists that every one of them is the name of a task.
 PHASES = {
-    "observe": ("Observe every host for",),
+    "observe": ("Observe",),
     "plan": ("Plan the",),
     "lock": ("Lock",),
-    "leave": ("Take members out of the router of", "Replace, before members leave, the router of"),
+    "leave": ("Take members out of the router of",),
     "router_stop": ("Stop the router of",),
     "stop": ("Stop members of",),
     "start": ("Start the engines of",),

@@ -42,10 +42,21 @@ from ansible_collections.inferops.pd.plugins.module_utils._probes import (
     logs,
     metrics,
     model,
+    network,
     ports,
     space,
 )
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker, script, systemd_unit
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
+    docker,
+    docker_elsewhere,
+    docker_host,
+    docker_images,
+    docker_said,
+    script,
+    supervisor,
+    systemd_unit,
+)
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.folder import Folder
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes
@@ -218,6 +229,7 @@ def labels(raw: Json) -> Answer:
     good = copy.deepcopy(_facts(name))
     good["members"][0]["label"] = raw
     entry = {"Id": "0", "Names": ["/x"], "State": "running", "Labels": {f"{docker.LABEL}.label": json.dumps(raw)}}
+    (entry,) = docker_said.entries([entry])
     own = docker._own_label(entry)
     docker._damage(entry)
     return [_seen(name, good), own, _kept({"groups/demo/members/demo-prefill-0/label.json": json.dumps(raw)})]
@@ -374,16 +386,23 @@ ADDRS = [
         "link": "bond0",
         "linkinfo": {"info_kind": "vlan"},
         "addr_info": [{"local": "192.0.2.1", "prefixlen": 24, "family": "inet"}],
-    }
+    },
+    {"ifname": "veth0", "flags": ["UP"], "link": "peer0", "master": "br0", "linkinfo": {"info_kind": "veth"}},
 ]
-ROUTES = [{"dst": "default", "dev": "eth1", "metric": 100, "nexthops": [{"dev": "eth2"}]}]
+ROUTES = [
+    {"dst": "default", "dev": "eth1", "metric": 100, "type": "unicast", "nexthops": [{"dev": "eth2"}]},
+    {"dst": "default", "dev": "eth3"},
+]
 RULES = {
     "nftables": [
-        {"chain": {"family": "ip", "table": "t", "name": "n", "hook": "input", "policy": "drop"}},
-        {"rule": {"expr": [{}]}},
+        {"chain": {"family": "ip", "table": "t", "name": "n", "hook": "input", "policy": "accept"}},
+        {"rule": {"family": "ip", "table": "t", "chain": "n", "expr": [{"reject": None}]}},
     ]
 }
-CARDS = {"card0": {"Card series": "MI300X", "VRAM Total Memory (B)": "206158430208"}}
+CARDS = {
+    "card0": {"Card series": "MI300X", "VRAM Total Memory (B)": "206158430208"},
+    "card10": {"Card model": "x", "Device name": "y"},
+}
 LINES = [
     *(
         "0, GPU-1, H100, 81559\n",
@@ -431,10 +450,104 @@ def tools(text: Json) -> Answer:
             *([one.plain() for one in ports.parse(text)], systemd_unit.parse_show(text), systemd_unit.marks_of(text)),
             systemd_unit.memlock(text),
         ]
-        with contextlib.suppress(*links.ODD):
-            links.parse_addr(text)
-        links.read(root)
+        seen = network.interfaces(root)
+        answer += [one.plain() for one in seen]
+        answer.append(network.choose(seen, [], "data", None).to_plain())
     return json.loads(json.dumps(answer))
+
+
+OWN = {
+    f"{docker.LABEL}.state": "ROOT",
+    f"{docker.LABEL}.group": "demo",
+    f"{docker.LABEL}.member": "demo-prefill-0",
+    f"{docker.LABEL}.label": json.dumps({**LABEL, "runtime": "docker"}),
+}
+ENGINE = {
+    "info": {
+        "ServerVersion": "28.2",
+        "DefaultRuntime": "runc",
+        "LoggingDriver": "json-file",
+        "BuildahVersion": "1.39.3",
+        "NCPU": 8,
+        "MemTotal": 2**36,
+        "Runtimes": {"runc": {}, "nvidia": {}},
+        "SecurityOptions": ["name=userns"],
+        "DiscoveredDevices": [{"ID": "nvidia.com/gpu=0"}],
+    },
+    "containers": [
+        {"Id": "0a", "Names": ["/x"], "State": "running", "Labels": OWN, "HostConfig": {"NetworkMode": "host"}},
+        {"Id": "0b", "Names": ["/y"], "State": "exited", "Labels": {f"{docker.LABEL}.state": "ROOT"}},
+    ],
+    "inspect_container": {
+        "Id": "0a",
+        "State": {
+            "Status": "exited",
+            "Pid": 31,
+            "StartedAt": "2026-11-29T15:00:00.5+01:00",
+            "ExitCode": 137,
+            "OOMKilled": False,
+            "Error": "e",
+        },
+        "Config": {"Labels": OWN, "Env": ["A=b"], "Image": "e:1", "User": "app"},
+        "RestartCount": 2,
+        "LogPath": "/var/lib/x-json.log",
+    },
+    "inspect_image": {"Id": "sha256:1", "RepoDigests": ["e@sha256:2"], "Size": 7, "Config": {"User": "app:app"}},
+    "inspect_distribution": {"Descriptor": {"digest": "sha256:2"}},
+    "pull": [{"status": "x"}, {"error": "no"}],
+    "logs": "ERROR b\n",
+    "supervisor.getAllProcessInfo": [
+        {"name": "demo-prefill-0", "statename": "BACKOFF", "pid": 31, "start": 1, "stop": 2, "spawnerr": "e"}
+    ],
+    "supervisor.getPID": 31,
+}
+
+
+class _Engine:
+    """A container engine and a supervisord that answer this, whatever they are asked."""
+
+    path = url = "/run/engine.sock"
+
+    def __init__(self, answers: Json, root: str) -> None:
+        whole = json.dumps(answers).replace("ROOT", root)
+        self.answers = json.loads(whole) if isinstance(answers, dict) else {}
+
+    def call(self, doing: str, what: t.Any = None, *_more: t.Any, **_named: t.Any) -> t.Any:
+        if not callable(what):
+            return self.answers.get(doing)
+        try:
+            return what(self)
+        except ValueError as exc:  # what Api.call makes of whatever is raised
+            raise HostError(doing, str(exc), "") from exc
+
+    def __getattr__(self, name: str) -> t.Any:
+        return lambda *_words, **_named: self.answers.get(name)
+
+    def logs(self, *_words: t.Any, **_named: t.Any) -> bytes:
+        return str(self.answers.get("logs")).encode("utf-8", "surrogatepass")
+
+    def pull(self, *_words: t.Any, **_named: t.Any) -> list[t.Any]:
+        """The library makes events of whatever is sent."""
+        said = self.answers.get("pull")
+        return said if isinstance(said, list) else [said]
+
+
+@surface("runtimes", spoilt(ENGINE))
+def runtimes(answers: Json) -> Answer:
+    """Whatever a container engine and a supervisord say of themselves and of what they run."""
+    with tempfile.TemporaryDirectory() as root:
+        state = State(root)
+        engine = t.cast("t.Any", _Engine(answers, root))
+        driver, programs = docker.Docker(state, "unix:///run/engine.sock"), supervisor.Supervisor(state)
+        driver.api, programs._rpc = engine, engine
+        made = [
+            *(driver.facts(["e:1"]), driver.damaged(), _refused(driver.members)),
+            *(_refused(lambda: driver.logs("demo", "demo-prefill-0", 5)), repr(docker_host.traits(driver._info()))),
+            *(_refused(lambda: docker_images.ensure(engine, "e:1", "always")), docker_elsewhere.containers(engine)),
+        ]
+        state.write_label({**LABEL, "runtime": "supervisor"})
+        made += [programs.members(), len(programs._hidden())]
+        return json.loads(json.dumps(made, default=repr).replace(root, "ROOT"))
 
 
 CONFIG = {

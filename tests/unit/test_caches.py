@@ -148,10 +148,11 @@ def test_what_is_said_of_a_service_is_told_by_its_entry() -> None:
     """Not by how a message begins: a name may begin with another one and a dot."""
 
     class Inventory:
-        args: t.ClassVar[dict[str, t.Any]] = {}
+        def modes_path(self) -> list[str]:
+            return []
 
-        def variable(self, _name: str, default: t.Any = None) -> t.Any:
-            return default
+        def users_by_service(self) -> dict[str, list[str]]:
+            return {}
 
         def groups(self) -> dict[str, t.Any]:
             return {}

@@ -16,7 +16,12 @@ from pathlib import Path
 import planned
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_api, docker_images, docker_spec
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import (
+    docker_api,
+    docker_images,
+    docker_said,
+    docker_spec,
+)
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker import Docker, epoch
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_host import traits
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_spec import Container, Traits
@@ -90,7 +95,7 @@ def container(**changes: t.Any) -> Container:
 
 
 def host(info: dict[str, t.Any], *present: str) -> Traits:
-    return traits(info, lambda path: path in present)
+    return traits(docker_said.info(info), lambda path: path in present)
 
 
 CASES: dict[str, tuple[Wanted, Traits]] = {
@@ -218,14 +223,16 @@ def test_sizes(text: str, size: int) -> None:
     ],
 )
 def test_digest_of_an_image(image: str, known: list[str], digest: str | None) -> None:
-    assert docker_images.digest_of(image, {"RepoDigests": known}) == digest
+    assert docker_images.digest_of(image, docker_said.image({"Id": "sha256:0", "RepoDigests": known})) == digest
 
 
 def test_times_of_the_api() -> None:
     assert epoch("2026-11-29T15:00:00.5Z") == pytest.approx(1795964400.5)
     assert epoch("2026-11-29T16:00:00+01:00") == 1795964400
     assert epoch("0001-01-01T00:00:00Z") is None
-    assert epoch(None) is None
+    assert epoch("") is None
+    assert epoch("2026-13-45T15:00:00Z") is None
+    assert epoch("٢٠٢٦-11-29T15:00:00Z") is None
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

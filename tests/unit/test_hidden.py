@@ -107,7 +107,7 @@ class Engine:
         return what(self)
 
     def containers(self, **_given):
-        return self.listed
+        return list(self.listed)
 
 
 def test_the_containers_of_an_engine():

@@ -260,11 +260,27 @@ PASSWD = b"root:x:0:0::/:/bin/sh\nbroken\napp:x:1234:99:App:/:/bin/sh\n"
 
 
 @pytest.mark.parametrize(
-    ("user", "uid"), [("", 0), ("0", 0), ("1000:users", 1000), ("root", 0), ("app", 1234), ("app:app", 1234)]
+    ("user", "uid"),
+    [
+        ("", 0),
+        ("0", 0),
+        ("1000:users", 1000),
+        ("root", 0),
+        ("app", 1234),
+        ("app:app", 1234),
+        ("1000660000", 1000660000),
+    ],
 )
 def test_who_runs_in_a_container(user: str, uid: int) -> None:
     engine = Engine({"/nix/etc/passwd": PASSWD}, {"/etc/passwd": "../nix/etc/passwd"})
     assert docker_user.uid_of(t.cast("t.Any", engine), "g-router", user) == uid
+
+
+@pytest.mark.parametrize("user", ["²", "4294967295", "9" * 5000])
+def test_a_user_that_is_no_number_and_no_name(user: str) -> None:
+    engine = Engine({"/etc/passwd": PASSWD + f"{user}:x:{user}:\n".encode()}, {})
+    with pytest.raises(HostError, match=r"Build the image with USER and a number"):
+        docker_user.uid_of(t.cast("t.Any", engine), "g-router", user)
 
 
 @pytest.mark.parametrize("links", [{}, {"/etc/passwd": "passwd"}])

@@ -13,12 +13,16 @@ from unittest import mock
 
 import pytest
 from ansible.module_utils.common.parameters import _list_no_log_values, remove_values
+from builders import Fleet, spec
 from support import ROOT
 
-from ansible_collections.inferops.pd.plugins.action import group_proof, router_peers
-from ansible_collections.inferops.pd.plugins.action.members import ActionModule, secrets_coming
+from ansible_collections.inferops.pd.plugins.action import router_peers
+from ansible_collections.inferops.pd.plugins.action.members import ActionModule
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.reader import no_secret
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.course import Course
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import order_of
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.parcel import Parcel
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.masking import masked
 from ansible_collections.inferops.pd.plugins.plugin_utils._plain import sealed
 
@@ -92,19 +96,15 @@ def test_every_hidden_option_of_a_module_is_one_text(module: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("keys", [WORDS, json.dumps(WORDS)])
-@pytest.mark.parametrize("action", [router_peers, group_proof])
+@pytest.mark.parametrize("action", [router_peers])
 def test_keys_that_are_words_of_a_result_leave_it_alone(
     action: t.Any, keys: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = action.__name__.rpartition(".")[2]
-    given = (
-        {"keys": keys, "plan": {"group": "g"}}
-        if action is group_proof
-        else {"keys": keys, "url": "http://h", "dialect": "x", "model": "m"}
-    )
+    given = {"keys": keys, "url": "http://h", "dialect": "x", "model": "m"}
     result = {"msg": "1 added, 0 of 2 prefill", "confirmed": ["http://10.0.0.1:8000"], "keys": {}}
     seen = run_action(action, given, result)
-    assert json.loads(seen["keys"]) == ({"g": WORDS} if action is group_proof else WORDS)
+    assert json.loads(seen["keys"]) == WORDS
     spec = options_of(module, monkeypatch)
     hidden = _list_no_log_values(spec, seen)
     assert hidden
@@ -138,43 +138,34 @@ def test_what_can_be_one(value: object) -> None:
     assert no_secret(value) == ""
 
 
-def test_the_secrets_of_what_a_plan_creates_wherever_it_is() -> None:
-    parts = [{"secrets": ["A", "B"]}]
-    members = [
-        {"id": "g-prefill-0", "role": "prefill", "parts": parts},
-        {"id": "g-decode-0", "role": "decode", "parts": parts},
-    ]
-    plan = {"members": members, "hosts": {"h1": {"create": ["g-prefill-0"]}, "h2": {"create": []}}}
-    assert secrets_coming(plan) == {("prefill", "A"), ("prefill", "B")}
-
-
-class Secrets:
-    """What the action that carries out phases has of a task: secrets by role, or none."""
-
-    def __init__(self, secrets: object) -> None:
-        self.args = {"secrets": secrets}
-
-    _secrets_by_role = ActionModule._secrets_by_role
-    _check_secrets = ActionModule._check_secrets
-
-    def _spec_with_secrets(self, _plan: object) -> dict[str, object]:
-        return {"engine": {"secrets": {"KEY": "of the spec"}}}
+def secrets_of_g(given: object) -> t.Any:
+    """The secrets of the members that a host creates, with those that a task has given, else with those of the spec."""
+    own = t.cast("t.Any", object.__new__(ActionModule))
+    own.args = {"secrets": given}
+    own.spec_of = lambda _name, _kind: {"engine": {"secrets": {"KEY": "of the spec"}}}
+    fleet = Fleet(h1={"gpus": 2})
+    made = fleet.plan(spec(engine={"secrets": {"KEY": "x"}}, decode={"hosts": "h1"})).value
+    parcel = Parcel.of_plan(made, "h1")
+    order = order_of(parcel, "lock", Course(made.group), False)
+    return own._secrets(parcel, order)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"prefill": {"KEY": None}}, "is empty"),
-        ({"prefill": {"KEY": True}}, "is a boolean"),
-        ({}, "is empty"),
+        ({"prefill": {"KEY": None}, "decode": {"KEY": "x"}}, "is empty"),
+        ({"prefill": {"KEY": True}, "decode": {"KEY": "x"}}, "is a boolean"),
         ({"decode": {"KEY": "x"}}, "is empty"),
     ],
 )
 def test_secrets_of_a_task_are_looked_at_before_anything_is_locked(given: object, said: str) -> None:
     with pytest.raises(PdError, match=f"Secret KEY of role prefill: the secret {said}.*Nothing was changed"):
-        Secrets(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
+        secrets_of_g({"demo": given})
 
 
-@pytest.mark.parametrize("given", [None, {"prefill": {"KEY": "x"}}, {"prefill": {"KEY": 0}}])
+@pytest.mark.parametrize(
+    "given", [None, {"demo": {r: {"KEY": v} for r, v in (("prefill", "x"), ("decode", 0), ("router", "y"))}}]
+)
 def test_and_those_that_are_there_are_fine(given: object) -> None:
-    Secrets(given)._check_secrets(t.cast("t.Any", None), {("prefill", "KEY")})
+    wanted = "of the spec" if given is None else "x"
+    assert secrets_of_g(given)["demo-prefill-0"] == {"KEY": wanted}

@@ -37,12 +37,13 @@ FLOORS: tuple[dict[str, str], ...] = (
         "preflight": "what is measured before, and what is made of it",
         "convert": "command lines that people have, as specs",
     },
+    {"course": "how a run goes: what a host is told in a phase, and what follows of what it said"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed.
 PURE = {
-    "__future__", "contextlib", "dataclasses", "difflib", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random", "re",
-    "shlex", "time", "typing", "unicodedata",
+    "__future__", "contextlib", "dataclasses", "difflib", "fnmatch", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random",
+    "re", "shlex", "time", "typing", "unicodedata",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
 HOST_ROOMS = {"base", "facts", "runtimes", "work", "watch", "proof"}

@@ -18,7 +18,7 @@ from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
 from .._core.facts import observed
-from .._core.facts.kv_interface import names_of
+from .._core.facts.kv_interface import PLANES, names_of
 from .._core.runtimes.table import NAMES
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
 from .._probes.deadline import Look
@@ -88,9 +88,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
         containers = [container for one in said.values() for container in one["elsewhere"]]
         return {
             "address": address,
-            "kv_interface": network.choose(
-                found, names_of(request.kv_interface), request.interface_plane, address
-            ).to_plain(),
+            **_kv_interfaces(request, found, address),
             "interfaces": [i.plain() for i in found],
             "rdma_devices": rdma.devices(),
             "gpus": devices,
@@ -113,6 +111,15 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
             "hostname": socket.gethostname(),
             "python": {"version": platform.python_version(), "executable": sys.executable},
         }
+
+
+def _kv_interfaces(
+    request: Request, found: t.Sequence[network.Interface], address: str | None
+) -> dict[str, dict[str, t.Any]]:
+    """The interface for the plane that was asked about, and that of each: groups of one run may be of modes that need another one."""
+    names = names_of(request.kv_interface)
+    planes = {plane: network.choose(found, names, plane, address).to_plain() for plane in PLANES}
+    return {"kv_interface": planes[request.interface_plane], "kv_interfaces": planes}
 
 
 def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind: bool) -> dict[str, t.Any]:

@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import typing as t
 import urllib.parse
 
+from .._core.base import json_text
 from . import command
 from .links import text
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+# Of `nft -j`, what is read and what each is.
+_CHAIN: json_text.Readers = dict.fromkeys(("family", "table", "name", "hook", "policy"), json_text.text)
+_RULE: json_text.Readers = {**dict.fromkeys(("family", "table", "chain"), json_text.text), "expr": json_text.objects}
 
 
 def firewall(etc: str = "/etc") -> dict[str, t.Any]:
@@ -53,22 +56,18 @@ def iptables_drops(said: str) -> bool:
 def nft_drops(said: str) -> bool:
     """Whether `nft -j list ruleset` turns anything away on the way in."""
     try:
-        return _nft_drops(json.loads(said or "{}").get("nftables") or [])
-    except (ValueError, TypeError, AttributeError, RecursionError):  # not JSON, or of another shape
+        ruleset = json_text.loads(said or "{}")
+    except ValueError:
         return False
-
-
-def _nft_drops(items: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
+    items = json_text.objects(json_text.member(ruleset, "nftables"))
     chains = {
-        (c.get("family"), c.get("table"), c.get("name")): c.get("policy")
-        for c in (item.get("chain") or {} for item in items)
-        if c.get("hook") == "input"
+        (c["family"], c["table"], c["name"]): c["policy"]
+        for c in (json_text.fields(item.get("chain"), _CHAIN) for item in items)
+        if c["hook"] == "input"
     }
-    rules = [item["rule"] for item in items if "rule" in item]
-    inside = [r for r in rules if (r.get("family"), r.get("table"), r.get("chain")) in chains]
-    return "drop" in chains.values() or any(
-        word in e for r in inside for e in r.get("expr") or () for word in ("drop", "reject")
-    )
+    rules = [json_text.fields(item["rule"], _RULE) for item in items if "rule" in item]
+    inside = [r for r in rules if (r["family"], r["table"], r["chain"]) in chains]
+    return "drop" in chains.values() or any(word in e for r in inside for e in r["expr"] for word in ("drop", "reject"))
 
 
 def proxies(environment: t.Mapping[str, str] | None = None, etc: str = "/etc") -> dict[str, dict[str, str]]:

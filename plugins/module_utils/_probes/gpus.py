@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 
+from .._core.base import json_text
 from .._core.base.printable import printable
 from .._core.base.values import integer
 from . import command
-from .links import ODD
 
 Gpu = dict[str, t.Any]
 
@@ -31,7 +30,7 @@ def find(given: t.Sequence[t.Any] | None = None) -> tuple[list[Gpu], list[str]]:
             continue
         try:
             found = parse(said.out)
-        except (*ODD, IndexError) as exc:
+        except ValueError as exc:
             problems.append(f"{argv[0]}: its output could not be read ({exc})")
             continue
         if found:
@@ -52,8 +51,8 @@ def names(
     Where the owner says which GPUs there are (pd_gpus), an id is the tool's index or the uuid itself, and the tool is asked for both."""
     found: dict[str, list[str]] = {}
     for told in devices:
-        for name in filter(None, dict.fromkeys([told.get("uuid"), told.get("chip"), told["id"]])):
-            found.setdefault(str(name), []).append(str(told["id"]))
+        for name in dict.fromkeys(str(one) for one in (told.get("uuid"), told.get("chip"), told["id"]) if one):
+            found.setdefault(name, []).append(str(told["id"]))
     if not devices or any(told.get("uuid") or told.get("chip") for told in devices):
         return found
     for argv, parse, key in ((_NVIDIA, parse_nvidia, "uuid"), (_ASCEND, parse_ascend, "chip")):
@@ -94,17 +93,16 @@ def parse_nvidia(text: str) -> list[Gpu]:
 
 
 def parse_amd(text: str) -> list[Gpu]:
-    """rocm-smi --showproductname --showmeminfo vram --json: an object by card; the names of its keys differ by version."""
+    """rocm-smi --showproductname --showmeminfo vram --json: an object by card; the names of its keys differ by version. Raises ValueError
+    when it is no JSON."""
     found = []
-    for card, facts in json.loads(text[text.index("{") :] if "{" in text else "{}").items():
-        number = re.fullmatch(r"card(\d+)", card)
+    for card, facts in json_text.mapping(json_text.loads(text[text.index("{") :] if "{" in text else "{}")).items():
+        number = re.fullmatch(r"card([0-9]{1,4})", card)
         if not number:
             continue
-        values = {k.lower(): v for k, v in facts.items()}
-        model = next(
-            (values[k] for k in ("card series", "card model", "device name") if values.get(k) not in (None, "", "N/A")),
-            None,
-        )
+        values = {k.lower(): v for k, v in json_text.mapping(facts).items()}
+        called = (json_text.text(values.get(k)) for k in ("card series", "card model", "device name"))
+        model = next((name for name in called if name not in ("", "N/A")), None)
         memory = integer(values.get("vram total memory (b)"))
         found.append(
             {
@@ -130,7 +128,7 @@ def parse_ascend(text: str) -> list[Gpu]:
         if first and len(cells) > 1 and cells[1] in ("OK", "Warning", "Alarm", "Critical", "UNKNOWN"):
             npu, name = first[1], first[2].strip()
         elif name and len(cells) > 2 and re.match(r"[0-9A-Fa-f]{4}:", cells[1]):
-            memory = re.findall(r"\d+\s*/\s*(\d+)", cells[2])
+            memory = re.findall(r"\b\d{1,9}\s*/\s*(\d{1,9})\b", cells[2])
             found.append(
                 {
                     "id": str(len(found)),

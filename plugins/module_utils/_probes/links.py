@@ -12,13 +12,15 @@ import contextlib
 import fcntl
 import glob
 import ipaddress
-import json
 import os
+import re
 import socket
 import struct
 import typing as t
 from dataclasses import dataclass, field
 
+from .._core.base import json_text
+from .._core.base.printable import printable
 from . import command
 
 # Kinds of the kernel (IFLA_INFO_KIND) that lead a packet through another one, or nowhere.
@@ -29,8 +31,6 @@ TUNNELS = (
 NOWHERE = ("dummy", "ifb", "nlmon", "vcan", "vrf", "vsockmon")
 # One end of a pair: a NIC for what is inside of a namespace, a stub for the host that made it.
 PAIRS = ("netkit", "veth")
-# What reading a tool's JSON raises where the tool is another than it is taken for.
-ODD = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 # What the numbers of /sys/class/net/*/type are (linux/if_arp.h), where nothing else tells the kind.
 _TYPES = {512: "ppp", 768: "ipip", 769: "ip6tnl", 776: "sit", 778: "gre", 823: "ip6gre"}
 # What drivers call themselves in answer to SIOCETHTOOL, where they are no device's.
@@ -89,7 +89,7 @@ def read(sys: str = "/sys") -> list[Link]:
     said = command.run(["ip", "-j", "-d", "addr"])
     try:
         found = parse_addr(said.out) if said and not said.error else None
-    except ODD:  # an ip without -j (busybox)
+    except ValueError:  # an ip without -j (busybox)
         found = None
     found = without_ip(sys) if found is None else found
     routes = default_routes()
@@ -99,40 +99,84 @@ def read(sys: str = "/sys") -> list[Link]:
     return found
 
 
-def parse_addr(text: str) -> list[Link]:
-    """What `ip -j -d addr` says. Raises one of ODD when it is not JSON, or of another shape."""
+# As the kernel takes them (dev_valid_name in net/core/dev.c).
+_NAME = re.compile(r"(?!\.\.?$)[^\s/:]{1,15}")
+
+
+def _name(value: t.Any) -> str:
+    """The name of an interface, which becomes a path below /sys; "" for what is none."""
+    name = json_text.text(value)
+    return name if _NAME.fullmatch(name) and name.isprintable() else ""
+
+
+# Of `ip`, what is read and what each is.
+_ADDRESS: json_text.Readers = {
+    "local": json_text.text,
+    "prefixlen": json_text.count,
+    **dict.fromkeys(("tentative", "dadfailed", "secondary", "temporary", "deprecated"), bool),
+}
+_LINK: json_text.Readers = {
+    **dict.fromkeys(("ifname", "link", "master"), _name),
+    "flags": json_text.texts,
+    "operstate": json_text.text,
+    "mtu": json_text.count,
+    "linkinfo": json_text.mapping,
+    "addr_info": json_text.objects,
+}
+_HOP: json_text.Readers = {"dev": _name}
+_ROUTE: json_text.Readers = {
+    **_HOP,
+    "dst": json_text.text,
+    "type": json_text.text,
+    "metric": json_text.count,
+    "nexthops": json_text.objects,
+}
+
+
+def _listed(said: str, readers: json_text.Readers) -> list[dict[str, t.Any]]:
+    """What `ip -j` lists. Raises ValueError when that is no JSON, or no list."""
+    listed = json_text.loads(said or "[]")
+    if not isinstance(listed, list):
+        raise ValueError("it is no list")
+    return [json_text.fields(one, readers) for one in listed]
+
+
+def parse_addr(said: str) -> list[Link]:
+    """What `ip -j -d addr` says. Raises ValueError when that is no JSON, or no list."""
     found = []
-    for raw in json.loads(text or "[]"):
-        name = raw.get("ifname")
-        # Its name becomes a path below /sys.
-        if not isinstance(name, str) or not name or "\0" in name or "/" in name:
+    for told in _listed(said, _LINK):
+        if not told["ifname"]:
             continue
-        flags = raw.get("flags") or []
-        kind = str((raw.get("linkinfo") or {}).get("info_kind") or "")
-        if not kind and "POINTOPOINT" in flags:
+        kind = printable(json_text.text(told["linkinfo"].get("info_kind")), 40)
+        if not kind and "POINTOPOINT" in told["flags"]:
             kind = "ppp"
         found.append(
             Link(
-                name=name,
-                up="UP" in flags and raw.get("operstate") in ("UP", "UNKNOWN", None),
-                loopback="LOOPBACK" in flags,
+                name=told["ifname"],
+                up="UP" in told["flags"] and told["operstate"] in ("UP", "UNKNOWN", ""),
+                loopback="LOOPBACK" in told["flags"],
                 kind=kind,
-                addresses=in_order([a for a in map(_address, raw.get("addr_info") or ()) if a]),
-                mtu=raw.get("mtu"),
-                master=raw.get("master"),
-                under=[raw["link"]] if raw.get("link") and kind not in PAIRS else [],
+                addresses=in_order([a for a in map(_address, told["addr_info"]) if a]),
+                mtu=told["mtu"],
+                master=told["master"] or None,
+                under=[told["link"]] if told["link"] and kind not in PAIRS else [],
                 # The other end of a pair is told by its name when it is here, else by number and namespace.
-                inner=kind in PAIRS and bool(raw.get("link")),
+                inner=kind in PAIRS and bool(told["link"]),
             )
         )
     return found
 
 
 def _address(raw: t.Mapping[str, t.Any]) -> Address | None:
-    if not raw.get("local") or raw.get("tentative") or raw.get("dadfailed"):
+    told = json_text.fields(raw, _ADDRESS)
+    try:
+        longest = ipaddress.ip_address(told["local"]).max_prefixlen
+    except ValueError:
         return None
-    second = any(raw.get(flag) for flag in ("secondary", "temporary", "deprecated"))
-    return Address(raw["local"], int(raw.get("prefixlen") or 0), bool(second))
+    if told["tentative"] or told["dadfailed"]:
+        return None
+    second = told["secondary"] or told["temporary"] or told["deprecated"]
+    return Address(told["local"], min(told["prefixlen"] or 0, longest), second)
 
 
 def in_order(addresses: t.Iterable[Address]) -> list[Address]:
@@ -167,7 +211,9 @@ def add_sys(link: Link, sys: str = "/sys") -> None:
     link.device = os.path.exists(f"{folder}/device")
     link.driver = _base(f"{folder}/device/driver") or ("" if link.loopback else driver(link.name))
     link.kind = link.kind or ("" if link.device or link.loopback else _kind(folder, link.driver))
-    link.under = sorted({*link.under, *(os.path.basename(p).partition("_")[2] for p in glob.glob(f"{folder}/lower_*"))})
+    link.under = sorted(
+        {*link.under, *(os.path.basename(p).partition("_")[2] for p in glob.glob(f"{glob.escape(folder)}/lower_*"))}
+    )
     link.master = link.master or _base(f"{folder}/master") or None
     if link.kind in PAIRS:
         link.under = []
@@ -241,7 +287,7 @@ def default_routes(proc: str = "/proc") -> list[str]:
     found: list[str] = []
     for family in ("-4", "-6"):
         said = command.run(["ip", family, "-j", "route"])
-        with contextlib.suppress(*ODD):
+        with contextlib.suppress(ValueError):
             if said and not said.error:
                 found += [name for name in parse_route(said.out) if name not in found]
                 continue
@@ -250,16 +296,14 @@ def default_routes(proc: str = "/proc") -> list[str]:
 
 
 def parse_route(said: str) -> list[str]:
-    """What `ip -j route` says of default routes. Raises one of ODD when it is not JSON, or of another shape."""
-    routes = [
-        r for r in json.loads(said or "[]") if r.get("dst") == "default" and r.get("type", "unicast") == "unicast"
+    """The interfaces of default routes in what `ip -j route` says. Raises ValueError when that is no JSON, or no list."""
+    routes = [r for r in _listed(said, _ROUTE) if r["dst"] == "default" and r["type"] in ("unicast", "")]
+    hops = [
+        hop["dev"]
+        for route in sorted(routes, key=lambda r: r["metric"] or 0)
+        for hop in [route, *(json_text.fields(one, _HOP) for one in route["nexthops"])]
     ]
-    found = []
-    for route in sorted(routes, key=lambda r: r.get("metric", 0)):
-        for hop in [route, *(route.get("nexthops") or [])]:
-            if hop.get("dev") and hop["dev"] not in found:
-                found.append(hop["dev"])
-    return found
+    return [name for name in dict.fromkeys(hops) if name]
 
 
 def _routes4(proc: str) -> list[str]:

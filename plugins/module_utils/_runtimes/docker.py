@@ -18,16 +18,16 @@ import typing as t
 
 from .._core.base.checked import DamagedError
 from .._core.base.errors import PdError
-from .._core.base.printable import printable
 from .._core.base.process_words import is_held
 from .._core.facts import label as labels
 from .._core.work.member import Part
-from .._probes import logs
+from .._probes import carried, logs
 from . import (
     boot,
     docker_bound,
     docker_elsewhere,
     docker_images,
+    docker_said,
     docker_spec,
     docker_user,
     gone,
@@ -38,6 +38,7 @@ from . import (
 from .batch import one_by_one
 from .docker_api import LOOK_DEADLINE, Api, CallError, UnreachableError
 from .docker_host import traits
+from .docker_said import Said
 from .docker_spec import LABEL, Container, Traits
 from .errors import HostError
 from .protocol import Admit, Availability, Created, Facts, Live, Wanted
@@ -71,7 +72,7 @@ class Docker:
         self.state = state
         self.api = Api(host)
         self._traits: Traits | None = None
-        self._images: dict[str, dict[str, t.Any]] = {}
+        self._images: dict[str, Said] = {}
         self._logs: dict[str, tuple[tuple[t.Any, ...], list[str]]] = {}
 
     # -- is it there ---------------------------------------------------------------------------------------------------------------
@@ -92,8 +93,8 @@ class Docker:
             "available": True,
             "why": "",
             "hint": "",
-            "version": info.get("ServerVersion"),
-            "default_runtime": info.get("DefaultRuntime") or None,
+            "version": info["ServerVersion"] or None,
+            "default_runtime": info["DefaultRuntime"] or None,
             "nvidia": _has_nvidia(info),
         }
 
@@ -108,9 +109,9 @@ class Docker:
         except HostError as exc:
             return {name: {"exists": None, "id": None, "digest": None, "why": exc.reason} for name in names}
 
-    def _info(self) -> dict[str, t.Any]:
+    def _info(self) -> Said:
         doing = f"Asking the container engine at {self.api.url}"
-        return t.cast("dict[str, t.Any]", self.api.call(doing, lambda c: c.info(), LOOK_DEADLINE))
+        return docker_said.info(self.api.call(doing, lambda c: c.info(), LOOK_DEADLINE))
 
     # -- looking -------------------------------------------------------------------------------------------------------------------
 
@@ -142,59 +143,58 @@ class Docker:
             return []
         return [_damage(entry) for entry in listed if _label_of(entry, files) is None]
 
-    def _listed(self) -> list[dict[str, t.Any]]:
+    def _listed(self) -> list[Said]:
         filters = {"label": [f"{LABEL}.state={self.state.root}"]}
-        return t.cast(
-            "list[dict[str, t.Any]]",
-            self.api.call("Listing containers", lambda c: c.containers(all=True, filters=filters), LOOK_DEADLINE),
-        )
+        listed = self.api.call("Listing containers", lambda c: c.containers(all=True, filters=filters), LOOK_DEADLINE)
+        return [entry for entry in docker_said.entries(listed) if entry["Id"]]
 
-    def _inspect(self, name: str) -> dict[str, t.Any] | None:
+    def _inspect(self, name: str) -> Said | None:
         """A container by name or id; None when there is none."""
+
+        def look(client: t.Any) -> Said:
+            return docker_said.container(client.inspect_container(name))
+
         try:
-            return t.cast(
-                "dict[str, t.Any]",
-                self.api.call(f"Looking at container {name}", lambda c: c.inspect_container(name), LOOK_DEADLINE),
-            )
+            return t.cast("Said", self.api.call(f"Looking at container {name}", look, LOOK_DEADLINE))
         except CallError as exc:
             if exc.status == 404:
                 return None
             raise
 
-    def _find(self, member: str) -> dict[str, t.Any] | None:
+    def _find(self, member: str) -> Said | None:
         """The container of a member: the one of its name, or, if that was renamed, the one with its label."""
         found = self._inspect(member)
         if found is not None and self._is_mine(found):
             return found
         for entry in self._listed():
-            if (entry.get("Labels") or {}).get(f"{LABEL}.member") == member:
+            if entry["Labels"].get(f"{LABEL}.member") == member:
                 return self._inspect(entry["Id"])
         return None
 
-    def _live(self, label: dict[str, t.Any], found: dict[str, t.Any] | None) -> Live:
+    def _live(self, label: dict[str, t.Any], found: Said | None) -> Live:
         if found is None:
             return _missing(label)
         state = found["State"]
-        status = str(state.get("Status") or "exited")
+        status = state["Status"] or "exited"
         live: Live = {
             "label": label,
             "state": _STATES.get(status, "exited"),
-            "pid": state.get("Pid") or None,
+            "pid": state["Pid"] or None,
             "since": None,
-            "restarts": int(found.get("RestartCount") or 0),
+            "restarts": found["RestartCount"] or 0,
             "exit": None,
             "why": "",
             "log": f"docker logs {label['member']}",
         }
         if status in ("running", "paused"):
-            live["since"] = epoch(state.get("StartedAt"))
+            live["since"] = epoch(state["StartedAt"])
             live["why"] = "it is paused: docker unpause starts it again" if status == "paused" else ""
             return live
         if status == "created":
             live["why"] = f"it was never started{_said(state)}"
             return live
-        live["exit"] = state.get("ExitCode")
-        if status != "restarting" and boot.since(epoch(state.get("StartedAt"))):
+        live["exit"] = state["ExitCode"]
+        if status != "restarting" and boot.since(epoch(state["StartedAt"])):
             live["why"] = boot.told()
             return live
         live["why"] = _end_of(state)
@@ -215,7 +215,7 @@ class Docker:
         found = self._find(member)
         if found is None:
             return []
-        key = (found["Id"], lines, found["State"].get("Status"), found["State"].get("StartedAt"), *_size_of(found))
+        key = (found["Id"], lines, found["State"]["Status"], found["State"]["StartedAt"], *_size_of(found))
         known = self._logs.get(member)
         if known and known[0] == key and len(key) > 4:
             return known[1]
@@ -233,12 +233,10 @@ class Docker:
         self._logs[member] = (key, clean)
         return clean
 
-    def _secrets(
-        self, group: str, member: str, names: t.Collection[str], found: t.Mapping[str, t.Any]
-    ) -> dict[str, str]:
+    def _secrets(self, group: str, member: str, names: t.Collection[str], found: Said) -> dict[str, str]:
         values: dict[str, str] = {}
-        for line in (found.get("Config") or {}).get("Env") or ():
-            key, _equals, value = str(line).partition("=")
+        for line in found["Config"]["Env"]:
+            key, _equals, value = line.partition("=")
             values[key] = value
         with contextlib.suppress(OSError):
             path = os.path.join(self.state.member_dir(group, member), "env")
@@ -246,8 +244,8 @@ class Docker:
                 values |= script.parse_env(stream.read())
         return {key: value for key, value in values.items() if key in names}
 
-    def _is_mine(self, found: t.Mapping[str, t.Any]) -> bool:
-        return bool(((found.get("Config") or {}).get("Labels") or {}).get(f"{LABEL}.state") == self.state.root)
+    def _is_mine(self, found: Said) -> bool:
+        return bool(found["Labels"].get(f"{LABEL}.state") == self.state.root)
 
     # -- creating ------------------------------------------------------------------------------------------------------------------
 
@@ -261,7 +259,7 @@ class Docker:
         """What the engine would only say when a container is created or started."""
         if not batch:
             return []
-        cpus = int(self._info().get("NCPU") or 0)
+        cpus = self._info()["NCPU"] or 0
         # An engine elsewhere has other files.
         local = self.api.path is not None
         return [why for wanted in batch for why in docker_bound.refusals(wanted, cpus, local)]
@@ -288,7 +286,7 @@ class Docker:
             policy = "missing" if policy == "always" else policy
             self._images[image] = docker_images.ensure(self.api, image, policy, name)
         found = self._images[image]
-        label = {**label, "image": {"id": found.get("Id"), "digest": docker_images.digest_of(image, found)}}
+        label = {**label, "image": {"id": found["Id"], "digest": docker_images.digest_of(image, found)}}
         directory = self.state.member_dir(group, name)
         with self.state.lock():
             remove_tree(directory)
@@ -299,11 +297,11 @@ class Docker:
                 self._undo(group, name)
                 raise
 
-    def _create(self, wanted: Wanted, label: dict[str, t.Any], image: str, found: t.Mapping[str, t.Any]) -> list[str]:
+    def _create(self, wanted: Wanted, label: dict[str, t.Any], image: str, found: Said) -> list[str]:
         member, part, secrets = wanted
         name, group = member.id, label["group"]
         directory = self.state.member_dir(group, name)
-        user = str((found.get("Config") or {}).get("User") or "")
+        user = found["Config"]["User"]
         files = tuple(docker_bound.write_files(directory, part.files))
         bound = (*docker_bound.models(part), *files)
         watched = _guard(label, part, bound)
@@ -375,9 +373,8 @@ class Docker:
         if self._is_mine(found):
             self._discard(name)
             return
-        config = found.get("Config") or {}
-        other = (config.get("Labels") or {}).get(f"{LABEL}.state")
-        whose = f"it belongs to the members in {other}" if other else f"it runs image {config.get('Image')}"
+        other = found["Labels"].get(f"{LABEL}.state")
+        whose = f"it belongs to the members in {other}" if other else f"it runs image {found['Config']['Image']}"
         raise HostError(
             f"Creating member {name}",
             f"there is a container of that name which is not this member: {whose}",
@@ -407,14 +404,14 @@ class Docker:
             self._keep_log(group, member)
             self._discard(found["Id"])
         # What the container engine says is believed after the kernel has been asked.
-        within = str(found["Id"]) if found is not None else ""
+        within = found["Id"] if found is not None else ""
         gone.end(member, [], lambda: gone.of_member(member, self.state.root, None, None, within), 5)
         with self.state.lock():
             self.state.delete_member(group, member)
 
-    def _stop(self, name: str, found: t.Mapping[str, t.Any], grace: float) -> None:
+    def _stop(self, name: str, found: Said, grace: float) -> None:
         """SIGTERM, after the grace SIGKILL; the engine answers when the container has ended, with all of its processes."""
-        if found["State"].get("Status") == "paused":
+        if found["State"]["Status"] == "paused":
             self.api.call(f"Unpausing container {name}", lambda c: c.unpause(found["Id"]), member=name)
         try:
             self.api.call(
@@ -465,28 +462,22 @@ class Docker:
 _GIVEN = ("formation", "adopted", "schema")
 
 
-def _label_of(
-    entry: t.Mapping[str, t.Any], files: t.Mapping[str, dict[str, t.Any]] | None = None
-) -> dict[str, t.Any] | None:
+def _label_of(entry: Said, files: t.Mapping[str, dict[str, t.Any]] | None = None) -> dict[str, t.Any] | None:
     """The label of a container, of an entry in the list or of an inspected one: its own, with what the member's label file was given since;
     else that of the file. None for one that is damaged."""
     label, _why = _own_label(entry)
     if label is None:
-        return (files or {}).get(str(_labels(entry).get(f"{LABEL}.member")))
+        return (files or {}).get(entry["Labels"].get(f"{LABEL}.member", ""))
     file = (files or {}).get(label["member"]) or {}
     if file.get("adopted") and not label.get("formation"):
         label |= {key: file[key] for key in _GIVEN if key in file}
     return label
 
 
-def _labels(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return entry.get("Labels") or (entry.get("Config") or {}).get("Labels") or {}
-
-
-def _own_label(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any] | None, str]:
+def _own_label(entry: Said) -> tuple[dict[str, t.Any] | None, str]:
     """(label, why there is none) of a container."""
     try:
-        label = json.loads(_labels(entry).get(f"{LABEL}.label") or "")
+        label = json.loads(entry["Labels"].get(f"{LABEL}.label", ""))
     except (ValueError, RecursionError):
         return None, f"its label {LABEL}.label is no JSON"
     try:
@@ -496,15 +487,11 @@ def _own_label(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any] | None, s
     return t.cast("dict[str, t.Any]", label), ""
 
 
-def _damage(entry: t.Mapping[str, t.Any]) -> Damaged:
-    names = entry.get("Names") or [entry.get("Id")]
-    told = _labels(entry)
-    return Damaged(
-        path=f"container {str(names[0]).lstrip('/')}",
-        why=_own_label(entry)[1],
-        group=told.get(f"{LABEL}.group") or None,
-        member=told.get(f"{LABEL}.member") or None,
-    )
+def _damage(entry: Said) -> Damaged:
+    names = entry["Names"] or [entry["Id"]]
+    told = (entry["Labels"].get(f"{LABEL}.{key}", "") for key in ("group", "member"))
+    group, member = (name if carried.NAME.fullmatch(name) else None for name in told)
+    return Damaged(path=f"container {names[0].lstrip('/')}", why=_own_label(entry)[1], group=group, member=member)
 
 
 def _missing(label: dict[str, t.Any]) -> Live:
@@ -520,9 +507,9 @@ def _missing(label: dict[str, t.Any]) -> Live:
     }
 
 
-def _end_of(state: t.Mapping[str, t.Any]) -> str:
-    code = int(state.get("ExitCode") or 0)
-    if state.get("OOMKilled"):
+def _end_of(state: Said) -> str:
+    code = state["ExitCode"] or 0
+    if state["OOMKilled"]:
         return "was ended by the kernel: out of memory"
     if code == 0:
         return "ended with status 0: it was stopped (docker stop, or the container engine went down)" + _said(state)
@@ -533,36 +520,39 @@ def _end_of(state: t.Mapping[str, t.Any]) -> str:
     return f"exited with status {code}" + _said(state)
 
 
-def _said(state: t.Mapping[str, t.Any]) -> str:
-    return f" ({printable(state['Error'])})" if state.get("Error") else ""
+def _said(state: Said) -> str:
+    return f" ({state['Error']})" if state["Error"] else ""
 
 
-def epoch(text: t.Any) -> float | None:
-    """Seconds of the epoch of a time as the API writes it, "2026-11-29T15:00:00.123456789Z"; None for its zero."""
-    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", str(text or ""))
+def epoch(text: str) -> float | None:
+    """Seconds of the epoch of a time as the API writes it, "2026-11-29T15:00:00.123456789Z"; None for its zero, and for what is none."""
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", text, re.ASCII)
     if not match or match[1].startswith("0001"):
         return None
-    seconds = calendar.timegm(time.strptime(match[1], "%Y-%m-%dT%H:%M:%S")) + float(match[2] or 0)
+    try:
+        seconds = calendar.timegm(time.strptime(match[1], "%Y-%m-%dT%H:%M:%S")) + float(match[2] or 0)
+    except ValueError:  # a month 13
+        return None
     if match[3] != "Z":
         hours, minutes = match[3][1:].split(":")
         seconds -= (int(hours) * 3600 + int(minutes) * 60) * (1 if match[3][0] == "+" else -1)
     return seconds
 
 
-def _size_of(found: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+def _size_of(found: Said) -> tuple[t.Any, ...]:
     """What changes when a container logs, if its log file can be seen: it is read again only then."""
     try:
-        told = os.stat(found.get("LogPath") or "")
-    except OSError:
+        told = os.stat(found["LogPath"])
+    except (OSError, ValueError):  # ValueError: what no path can hold
         return ()
     return told.st_ino, told.st_size
 
 
-def _has_nvidia(info: t.Mapping[str, t.Any]) -> bool:
+def _has_nvidia(info: Said) -> bool:
     """Whether containers can get NVIDIA GPUs: a runtime, the hook that dockerd finds on its PATH, or a CDI specification."""
-    devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or () if isinstance(device, t.Mapping)]
+    devices = [str(device.get("ID")) for device in info["DiscoveredDevices"]]
     return bool(
-        "nvidia" in (info.get("Runtimes") or {})
+        "nvidia" in info["Runtimes"]
         or any(device.startswith("nvidia.com/gpu") for device in devices)
         or shutil.which("nvidia-container-runtime-hook")
     )

@@ -10,6 +10,7 @@ import json
 import typing as t
 
 from .._probes import carried, elsewhere
+from . import docker_said
 from .docker_api import LOOK_DEADLINE
 from .docker_spec import LABEL
 from .errors import HostError
@@ -23,18 +24,16 @@ def containers(api: t.Any) -> list[elsewhere.Container]:
     except HostError:
         return []
     found = []
-    for entry in listed:
-        labels = entry.get("Labels") or {}
-        state_dir = str(labels.get(f"{LABEL}.state") or "")
+    for entry in docker_said.entries(listed):
+        labels = entry["Labels"]
+        state_dir = labels.get(f"{LABEL}.state", "")
         if not carried.PATH.fullmatch(state_dir):
             continue
         label: t.Any = None
-        text = str(labels.get(f"{LABEL}.label") or "")
+        text = labels.get(f"{LABEL}.label", "")
         with contextlib.suppress(ValueError, RecursionError):
             label = json.loads(text) if len(text) <= elsewhere.LABEL_LIMIT else None
-        running = str(entry.get("State")) in ("running", "paused", "restarting")
-        network = str((entry.get("HostConfig") or {}).get("NetworkMode"))
-        found.append(
-            elsewhere.Container(state_dir, label if isinstance(label, dict) else {}, running, network == "host")
-        )
+        running = entry["State"] in ("running", "paused", "restarting")
+        network = entry["HostConfig"]["NetworkMode"] == "host"
+        found.append(elsewhere.Container(state_dir, label if isinstance(label, dict) else {}, running, network))
     return found

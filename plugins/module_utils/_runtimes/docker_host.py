@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import typing as t
 
+from .docker_said import Said
 from .docker_spec import AMD_DEVICES, ASCEND_DEVICES, ASCEND_DRIVER, INFINIBAND, Traits
 
 _NVIDIA = "/dev/nvidiactl"
 
 
-def traits(info: t.Mapping[str, t.Any], exists: t.Callable[[str], bool] = os.path.exists) -> Traits:
-    """From what the engine says of itself (GET /info), and from which device files there are."""
+def traits(info: Said, exists: t.Callable[[str], bool] = os.path.exists) -> Traits:
+    """From what the engine says of itself, and from which device files there are."""
     asked = (INFINIBAND, *AMD_DEVICES, *ASCEND_DEVICES, *ASCEND_DRIVER, _NVIDIA)
     present = frozenset(path for path in asked if exists(path))
     vendors = [
@@ -23,23 +24,19 @@ def traits(info: t.Mapping[str, t.Any], exists: t.Callable[[str], bool] = os.pat
         if path in present
     ]
     return Traits(
-        runtimes=tuple(sorted(info.get("Runtimes") or ())),
-        default_runtime=str(info.get("DefaultRuntime") or ""),
-        log_driver=str(info.get("LoggingDriver") or ""),
-        podman=is_podman(info),
-        memory=int(info.get("MemTotal") or 0),
+        runtimes=tuple(sorted(info["Runtimes"])),
+        default_runtime=info["DefaultRuntime"],
+        log_driver=info["LoggingDriver"],
+        # Podman's socket speaks Docker's language, with an accent.
+        podman=info["BuildahVersion"],
+        memory=info["MemTotal"] or 0,
         present=present,
         device_groups=_groups() if "amd" in vendors else (),
         # A host with several kinds must be told which by the part.
         vendor=vendors[0] if len(vendors) == 1 else None,
-        user_namespaces=any("name=userns" in str(option) for option in info.get("SecurityOptions") or ()),
-        selinux=any("name=selinux" in str(option) for option in info.get("SecurityOptions") or ()),
+        user_namespaces=any("name=userns" in option for option in info["SecurityOptions"]),
+        selinux=any("name=selinux" in option for option in info["SecurityOptions"]),
     )
-
-
-def is_podman(info: t.Mapping[str, t.Any]) -> bool:
-    """Podman's socket speaks Docker's language, with an accent."""
-    return "BuildahVersion" in info
 
 
 def _groups() -> tuple[int, ...]:

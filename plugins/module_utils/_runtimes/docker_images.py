@@ -8,7 +8,10 @@ from __future__ import annotations
 import time
 import typing as t
 
+from .._core.base import json_text
+from . import docker_said
 from .docker_api import LOOK_DEADLINE, Api, CallError
+from .docker_said import Said
 from .docker_spec import PULL_POLICIES
 from .errors import HostError
 
@@ -17,21 +20,23 @@ PULL_LIMIT = 3600
 PULL_SILENCE = 300
 
 
-def look(api: Api, image: str) -> dict[str, t.Any] | None:
+def look(api: Api, image: str) -> Said | None:
     """What the engine says of an image; None when it has none of that name."""
+
+    def ask(client: t.Any) -> Said:
+        return docker_said.image(client.inspect_image(image))
+
     try:
-        return t.cast(
-            "dict[str, t.Any]", api.call(f"Looking for image {image}", lambda c: c.inspect_image(image), LOOK_DEADLINE)
-        )
+        return t.cast("Said", api.call(f"Looking for image {image}", ask, LOOK_DEADLINE))
     except CallError as exc:
         if exc.status == 404:
             return None
         raise
 
 
-def digest_of(image: str, found: t.Mapping[str, t.Any]) -> str | None:
+def digest_of(image: str, found: Said) -> str | None:
     """The digest that a registry knows an image by: that of the same repository, if it was pulled from several."""
-    known = [str(name) for name in found.get("RepoDigests") or () if "@" in str(name)]
+    known = [name for name in found["RepoDigests"] if "@" in name]
     repository = image.partition("@")[0]
     head, colon, tag = repository.rpartition(":")
     repository = head if colon and "/" not in tag else repository
@@ -45,9 +50,9 @@ def facts(api: Api, image: str) -> dict[str, t.Any]:
     if found:
         return {
             "exists": True,
-            "id": found.get("Id"),
+            "id": found["Id"],
             "digest": digest_of(image, found),
-            "size": found.get("Size"),
+            "size": found["Size"],
             "pullable": None,
             "why": "",
         }
@@ -56,10 +61,10 @@ def facts(api: Api, image: str) -> dict[str, t.Any]:
         offer = api.call(f"Asking the registry for {image}", lambda c: c.inspect_distribution(image), LOOK_DEADLINE)
     except HostError as exc:
         return {**told, "why": exc.reason}
-    return {**told, "pullable": True, "digest": (offer.get("Descriptor") or {}).get("digest")}
+    return {**told, "pullable": True, "digest": docker_said.offered_digest(offer)}
 
 
-def ensure(api: Api, image: str, policy: str, member: str | None = None) -> dict[str, t.Any]:
+def ensure(api: Api, image: str, policy: str, member: str | None = None) -> Said:
     """The image as the engine has it, pulled first where the policy says so. Raises HostError when there is none."""
     if policy not in PULL_POLICIES:
         raise HostError(
@@ -89,8 +94,9 @@ def pull(api: Api, image: str, member: str | None = None) -> None:
 
     def stream(client: t.Any) -> str:
         for event in client.pull(repository, tag=tag, stream=True, decode=True):
-            if event.get("error"):
-                return str(event["error"])
+            error = json_text.member(event, "error")
+            if error:
+                return str(error)
             if time.monotonic() > end:
                 return f"it is not done after {PULL_LIMIT / 60:.0f} minutes"
         return ""

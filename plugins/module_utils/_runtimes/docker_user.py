@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import re
 import tarfile
 import typing as t
 
@@ -18,24 +19,33 @@ PASSWD = "/etc/passwd"
 # More than any image's; what is longer is not read.
 _LIMIT = 4 * 2**20
 _HOPS = 4
+# The kernel counts no further; the last number stands for nobody.
+_USERS = 2**32 - 1
 
 
 def uid_of(api: Api, container: str, user: str) -> int:
     """The number of the user that a created container runs as. `user` is its image's: NAME or UID, with a group behind a colon or not.
     Raises HostError where the image does not say who that is."""
     name = user.partition(":")[0]
-    if not name or name.isdigit():
-        return int(name or 0)
+    number = _number(name or "0")
+    if number is not None:
+        return number
     for line in _file(api, container, PASSWD).splitlines():
         fields = line.split(":")
-        if len(fields) > 2 and fields[0] == name and fields[2].isdigit():
-            return int(fields[2])
+        number = _number(fields[2]) if len(fields) > 2 and fields[0] == name else None
+        if number is not None:
+            return number
     raise HostError(
         f"Looking for user {name} of container {container}",
         f"its image runs as that user, and its {PASSWD} has none of that name",
         "Build the image with USER and a number.",
         container,
     )
+
+
+def _number(text: str) -> int | None:
+    """The number of a user; None for what is none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) and int(text) < _USERS else None
 
 
 def _file(api: Api, container: str, path: str) -> str:

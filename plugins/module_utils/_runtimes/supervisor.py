@@ -16,7 +16,9 @@ import time
 import typing as t
 import xmlrpc.client
 
+from .._core.base import json_text
 from .._core.base.errors import PdError
+from .._core.base.printable import printable
 from .._probes import logs, processes
 from . import boot, gone, guard, supervisor_conf, supervisor_daemon, unlabelled
 from .batch import one_by_one
@@ -40,6 +42,14 @@ _STATES = {
     "STOPPED": "exited",
     "EXITED": "exited",
     "FATAL": "exited",
+}
+
+
+# Of getAllProcessInfo, what is read and what each is.
+_PROGRAM: json_text.Readers = {
+    **dict.fromkeys(("name", "statename"), json_text.text),
+    **dict.fromkeys(("pid", "start", "stop"), lambda value: json_text.count(value) or 0),
+    "spawnerr": lambda value: printable(json_text.text(value)),
 }
 
 
@@ -98,9 +108,11 @@ class Supervisor:
     def _programs(self) -> dict[str, dict[str, t.Any]] | None:
         """What supervisord says of its programs, by name; None when there is no supervisord."""
         try:
-            return {p["name"]: p for p in self._rpc.call("supervisor.getAllProcessInfo")}
+            listed = json_text.objects(self._rpc.call("supervisor.getAllProcessInfo"))
         except ConnectionError:
             return None
+        programs = (json_text.fields(one, _PROGRAM) for one in listed)
+        return {program["name"]: program for program in programs}
 
     def _live(
         self, label: dict[str, t.Any], programs: dict[str, dict[str, t.Any]] | None, marked: list[processes.Process]
@@ -331,7 +343,7 @@ class Supervisor:
         if not found:
             return []
         try:
-            answering = int(self._rpc.call("supervisor.getPID"))
+            answering = json_text.count(self._rpc.call("supervisor.getPID"))
         except (ConnectionError, xmlrpc.client.Fault):
             return found
         return [daemon for daemon in found if daemon.pid != answering]
@@ -442,8 +454,8 @@ class Supervisor:
 
     def _shut_down(self) -> None:
         try:
-            pid = self._rpc.call("supervisor.getPID")
-            daemon = processes.read(pid)
+            pid = json_text.count(self._rpc.call("supervisor.getPID"))
+            daemon = processes.read(pid) if pid else None
             self._rpc.call("supervisor.shutdown")
         except ConnectionError:
             return

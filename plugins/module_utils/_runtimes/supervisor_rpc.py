@@ -9,6 +9,7 @@ import http.client
 import socket
 import typing as t
 import xmlrpc.client
+from xml.parsers.expat import ExpatError
 
 from .errors import HostError
 
@@ -18,6 +19,8 @@ BAD_NAME = 10
 NOT_RUNNING = 70
 ALREADY_ADDED = 90
 STILL_RUNNING = 91
+# What the library raises for what is no answer of XML-RPC: no XML, or values of another kind than they are called.
+_NO_ANSWER = (ExpatError, xmlrpc.client.ResponseError, ValueError, LookupError, TypeError)
 
 
 class _Connection(http.client.HTTPConnection):
@@ -62,7 +65,13 @@ class Rpc:
                 f"no answer on {self.path} within {self.timeout:g} s",
                 "It hangs: see its supervisord.log; end it by its pid, then run again.",
             ) from exc
-        except (OSError, http.client.HTTPException, xmlrpc.client.ProtocolError, xmlrpc.client.ResponseError) as exc:
+        except _NO_ANSWER as exc:
+            raise HostError(
+                f"Asking supervisord for {method}",
+                f"what answers on {self.path} is no supervisord",
+                f"See who it is: ss -xlp src {self.path}.",
+            ) from exc
+        except (OSError, http.client.HTTPException, xmlrpc.client.ProtocolError) as exc:
             raise HostError(
                 f"Asking supervisord for {method}", str(exc), f"Check that you may use {self.path}."
             ) from exc

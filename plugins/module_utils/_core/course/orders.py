@@ -170,7 +170,7 @@ def _registration(plan: Plan, share: Share, ready: t.Collection[str], check: boo
     }
 
 
-def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:
+def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
     ending = course.ending
     if ending is None or course.left or parcel.plan.action == "remove" or parcel.host in course.refused:
         return None
@@ -208,7 +208,7 @@ def stops(plan: Plan, phases: t.Collection[str]) -> bool:
 
 
 def parts_of(plans: t.Iterable[Plan]) -> dict[str, t.Any]:
-    """Which parts of what may be done in a wave there are in one of these plans: what the roles go through. Lists are of inventory hosts."""
+    """Which parts of what may be done in a wave there are in one of these plans: what the roles go through. Lists are of hosts."""
     found: dict[str, t.Any] = {
         "fetches": False,
         "fences": False,

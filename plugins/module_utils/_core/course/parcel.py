@@ -74,8 +74,8 @@ class Parcel:
 
 
 def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict[str, dict[str, t.Any]]]:
-    """(what all hosts of a plan read, what each reads beside it by the name of the inventory host), as JSON has it; with a `number`, of that
-    round of renewal."""
+    """(what all hosts of a plan read, what each reads beside it by the name of the inventory host), as JSON has it; with a `number`, of
+    that round of renewal."""
     because = (plan.renew or ())[number].because if number is not None else ()
     plan = plan if number is None else plan.round(number)
     raw = plan.to_plain()

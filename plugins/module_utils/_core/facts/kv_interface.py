@@ -14,6 +14,9 @@ from ..base.checked import Checked
 # Of no fact is more believed: bytes of a packet, Mb/s, entries of a GID table.
 _MTU, _SPEED, _GIDS = 2**24, 2**31, 2**16
 
+# What a mode needs of a KV interface: that the KV cache travels over it, or that handshakes do.
+PLANES = ("data", "control")
+
 
 def names_of(given: t.Iterable[str]) -> tuple[str, ...]:
     """The interfaces that pd_kv_interface names: a list, or text with commas, as `-e` gives it; spaces around a name are none of it."""

@@ -9,14 +9,14 @@ import contextlib
 import hashlib
 import json
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..base.checked import PORTS, Checked, DamagedError
 from ..base.errors import PdError
 from ..base.values import integer
 from . import label as labels
 from . import lock, record
-from .kv_interface import Interface, KvInterface, RdmaPort
+from .kv_interface import PLANES, Interface, KvInterface, RdmaPort
 from .label import Label
 from .record import Record
 
@@ -282,6 +282,8 @@ class Host:
     images: t.Mapping[str, Facts] = field(default_factory=dict)
     runtimes: t.Mapping[str, Facts] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    # The host as a mode sees it for which another KV interface is right, by what it needs of it.
+    planes: t.Mapping[str, Host] = field(default_factory=dict, repr=False, compare=False)
     plain: Facts = field(default_factory=dict, repr=False, compare=False)
 
     def digest_of(self, group: str) -> str:
@@ -359,12 +361,10 @@ def read_host(name: str, raw: t.Any, reader: record.Reader | None = None) -> Hos
     ports, kv = facts.within("ports"), facts.within("kv_interface")
     low, high = parse_range(ports.raw.get("range") or DEFAULT_PORT_RANGE, f"pd_port_range of {name}")
     damaged = facts.each("damaged", _damage)
-    return Host(
+    host = Host(
         name=name,
         address=facts.text("address"),
-        kv=kv.whole(
-            KvInterface.read, lambda why: KvInterface(error=f"what it says of its KV interface cannot be read: {why}.")
-        ),
+        kv=_kv(kv),
         gpus=tuple(facts.each("gpus", Gpu.read)),
         port_low=low,
         port_high=high,
@@ -396,6 +396,23 @@ def read_host(name: str, raw: t.Any, reader: record.Reader | None = None) -> Hos
         runtimes=facts.mappings("runtimes"),
         unread=tuple(dict.fromkeys(facts.unread)),
         plain=facts.raw,
+    )
+    told = facts.within("kv_interfaces")
+    of_planes = {plane: _kv(told.within(plane)) for plane in PLANES if plane in told.raw}
+    other = {plane: replace(host, kv=its) for plane, its in of_planes.items() if its != host.kv}
+    return replace(host, planes=other) if other else host
+
+
+def on_plane(hosts: t.Mapping[str, Host], plane: str) -> t.Mapping[str, Host]:
+    """The hosts as a mode sees them that needs this of their KV interface."""
+    if not any(plane in host.planes for host in hosts.values()):
+        return hosts
+    return {name: host.planes.get(plane, host) for name, host in hosts.items()}
+
+
+def _kv(facts: _Facts) -> KvInterface:
+    return facts.whole(
+        KvInterface.read, lambda why: KvInterface(error=f"what it says of its KV interface cannot be read: {why}.")
     )
 
 

@@ -164,7 +164,9 @@ def _say_clients(draft: ServiceDraft) -> bool:
     asked, choice = draft.asked, draft.choice
     coming = {member_id(asked.name, one.role, one.index) for one in choice.create}
     again = [*(m for m, _w in choice.leave if m.id in coming), *choice.replace]
-    users = [name for name in asked.reality.users if any(m.alive for m in asked.hosts.sight(name).members)]
+    # Where not every host was looked at, any of them may run.
+    passed = asked.reality.reach.passed
+    users = [n for n in asked.reality.users if passed or any(m.alive for m in asked.hosts.sight(n).members)]
     if not again or not users:
         return False
     places = {m.id: (m.address, m.leader.port) for m in draft.members}

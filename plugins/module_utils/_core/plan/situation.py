@@ -24,6 +24,7 @@ Action = t.Literal["deploy", "scale", "restart"]
 
 
 _ABSENT, _LEFT_OUT, _SILENT = "is not in the inventory", "was left out of this run", "did not answer"
+_PASSED = "was not looked at in this run"
 _HIDDEN = "does not show what it runs to this user"
 
 
@@ -37,6 +38,8 @@ class Reach:
     hidden: t.Collection[str] = ()
     # Those that answered, and could not be looked at: what they complain of.
     complaints: t.Mapping[str, str] = field(default_factory=dict)
+    # Those of the run that it did not look at, since nothing that it saw points at them (pointed.py).
+    passed: t.Collection[str] = ()
 
     def why(self, host: str) -> str:
         """Why nothing is known of a host, in words that follow its name."""
@@ -46,6 +49,8 @@ class Reach:
             return _HIDDEN
         if self.inventory is not None and host not in self.inventory:
             return _ABSENT
+        if host in self.passed:
+            return _PASSED
         return _LEFT_OUT if self.asked is not None and host not in self.asked else _SILENT
 
     def told(self, unknown: t.Iterable[Place]) -> str:
@@ -78,6 +83,7 @@ class Reach:
         return {
             _ABSENT: "Put it back into the inventory.",
             _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
+            _PASSED: "Run without pd_group: then every host of the play is looked at.",
             _SILENT: "Bring the host back.",
             _HIDDEN: "Run with become (ansible_become: true), as the user who deployed.",
         }.get(why, "")

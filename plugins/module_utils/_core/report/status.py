@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ..base.finding import Finding
 from ..base.printable import printable
 from ..base.words import counted
-from ..facts.observed import Host
+from ..facts.kv_interface import PLANES
+from ..facts.observed import Host, on_plane
 from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
 from ..plan.situation import EVERYWHERE, Reach, Situation
@@ -60,6 +61,11 @@ class Subject:
         return self.template if isinstance(self.template, GroupTemplate) else None
 
     @property
+    def plane(self) -> str:
+        """What it needs of its hosts' KV interfaces."""
+        return self.group_template.mode.interface_plane if self.group_template else PLANES[0]
+
+    @property
     def service(self) -> CacheService | None:
         return self.spec if isinstance(self.spec, CacheService) else None
 
@@ -72,7 +78,7 @@ def of(
     away: t.Collection[str] = (),
 ) -> State:
     """The state of a workload, with all that is reported of it. `away` are hosts out of service."""
-    kind, name = subject.kind, subject.name
+    kind, name, hosts = subject.kind, subject.name, on_plane(hosts, subject.plane)
     situation = Situation.of(name, hosts, silent, away, formations=kind.joined)
     noted, template = situation.last, subject.template
     desired = _desired(subject, situation)
@@ -121,7 +127,7 @@ def of(
         endpoint = {"url": None, **(noted.plain.get("endpoint") or {}), "registered": registered}
         near = marks.locality(marks.engines_of(situation))
         return {**common, "router": _router(situation), "endpoint": endpoint, "locality": near}
-    found = users.of(name, subject.named_by, hosts, all_answered=not silent)
+    found = users.of(name, subject.named_by, hosts, all_answered=not silent and not reach.passed)
     return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import difflib
 import re
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
 from ..base.reader import told
 from ..base.version import below
+from ..facts.observed import on_plane
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
@@ -62,6 +63,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     mode = _mode(group, catalogue, findings)
     if mode is None:
         return Verdict(findings, group, None)
+    known = replace(known, hosts=on_plane(known.hosts, mode.interface_plane))
     engines = _engines(group, mode, catalogue, findings)
     if engines is None:
         return Verdict(findings, group, None)

@@ -131,6 +131,7 @@ def _given(
         clients=recipe.clients,
         options=options,
         version=reader.text(where, entry, "version"),
+        labels=row.labels(row.At(reader, where, entry, "labels")),
         given_host=found[0],
         given_port=found[1],
     )

@@ -30,6 +30,7 @@ from .row import (
     env,
     integer,
     items,
+    labels,
     limits,
     literal,
     names_of_env,
@@ -187,6 +188,8 @@ class Group:
     external_url: str | None = row(_url, "group", key="endpoint", default=None, told="the router's address")
     vendor: str | None = row(text, "group", default=None, told="the hosts'")
     limits: t.Mapping[str, int] = row(limits(**LIMITS), "group", default=LIMITS)
+    # What groups are selected by (selector.py): no member, record or revision knows of it.
+    labels: t.Mapping[str, str] = row(labels, "group", default={}, idle_at=("group",))
     notes: None = row(apart, "group", default=None, told="none")
     # What `engine` says, for a router that has no recipe of its own and runs the engines' command (mode custom).
     engine_command: tuple[str, ...] | None = None
@@ -240,6 +243,9 @@ class CacheService(Process):
         apart, "cache", "cache elsewhere", default={}, revision="rendered", told="the kind's"
     )
     limits: t.Mapping[str, int] = row(limits(**CACHE_LIMITS), "cache", default=CACHE_LIMITS)
+    labels: t.Mapping[str, str] = row(
+        labels, "cache", "cache elsewhere", default={}, idle_at=("cache", "cache elsewhere")
+    )
     notes: None = row(apart, "cache", "cache elsewhere", default=None, told="none")
     scope: Scope = "group"
     clients: Clients = "reconnect"

@@ -9,9 +9,10 @@ row's reader to the attribute's type."""
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
-from ..base.reader import Reader, is_text
+from ..base.reader import Reader, is_text, kind
 
 T = t.TypeVar("T")
 Written = t.Mapping[str, t.Any]
@@ -241,6 +242,36 @@ def pattern(at: At) -> str:
 
 def mapping(at: At) -> t.Mapping[str, t.Any]:
     return at.reader.mapping(at.where, at.written, at.key)
+
+
+# What a label's key is made of: all that can stand in a selector, and no more.
+_LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
+
+
+def label_value(value: t.Any) -> str | None:
+    """A label's value as text: text, a number, or true and false. None for what is none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).strip() or None if isinstance(value, (str, int, float)) else None
+
+
+def labels(at: At) -> t.Mapping[str, str]:
+    """A free mapping, for selecting by."""
+    findings, found = at.reader.findings, {}
+    for key, value in at.reader.mapping(at.where, at.written, at.key).items():
+        place, its = f"{at.where}.{at.key}.{key}", label_value(value)
+        if not isinstance(key, str) or not _LABEL_KEY.fullmatch(key):
+            findings.error(
+                "bad-value",
+                f"{place}: {key!r} is no name for a label.",
+                "Use 1 to 63 letters, digits, dots, hyphens, underscores and slashes, in quotes where YAML reads a number or a switch.",
+            )
+        elif its is None:
+            what = "it says nothing" if value is None or isinstance(value, str) else f"its value is {kind(value)}"
+            findings.error("bad-value", f"{place}: {what}.", "Write text, a number, true or false, or leave it out.")
+        else:
+            found[key] = its
+    return found
 
 
 def integer(least: int, most: int | None = None) -> Read[int]:

@@ -55,7 +55,7 @@ KNOWN = (
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")
 # What the collection itself makes: facts of a host become variables of their own.
-_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_status", "pd_validated")
+_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_named", "pd_status", "pd_validated")
 # A name that is no slip of a known one may be the user's own.
 _NEAR = 0.84
 
