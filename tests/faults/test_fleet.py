@@ -109,9 +109,9 @@ def judge(site: Fleet, point: str) -> None:
     after = site.touched()
     changed = {name for name in site.groups if after[name] != before[name]}
     assert changed == {DIES, HANGS, LOCKED, LOST}
-    kept = {member for member in before[LOCKED] if member.startswith(LOCKED)}
-    assert kept, before[LOCKED]
-    assert {before[LOCKED][member] for member in kept} == {after[LOCKED][member] for member in kept}
+    kept = {member: pid for member, pid in before[LOCKED].items() if member.startswith(f"{LOCKED}-")}
+    assert len(kept) == 3, kept
+    assert kept.items() <= after[LOCKED].items()
     assert not site.locks()
     assert site.must(DEPLOY).changed == 0
     site.must(Play("remove", {**EVERY, "pd_parallel": "12"}))
@@ -125,7 +125,7 @@ def tells_who_and_why(run: Run) -> None:
         DIES: (r"dies-decode-0 on h4: .{0,200}VLLM_KV_CACHE_LAYOUT=NHD", r"Change VLLM_KV_CACHE_LAYOUT", AGAIN % DIES),
         HANGS: (rf"hangs-decode-0 on h5: not ready within {LIMIT} s", AGAIN % HANGS),
         LOCKED: (r"ops@elsewhere pid 7 is changing it since", r"-e pd_break_lock=true"),
-        LOST: (r"h8 did not answer.{0,80}-e pd_lost_hosts=h8", AGAIN % LOST),
+        LOST: (r"h8 (did not answer|has not answered)", r"-e pd_lost_hosts=h8|Run the same playbook again"),
     }.items():
         assert re.search(rf"\b{group}\b", end), f"{group} is not told:\n{end}"
         for pattern in patterns:
