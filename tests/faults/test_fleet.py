@@ -24,7 +24,7 @@ Make = t.Callable[[int, t.Sequence[str]], Fleet]
 # What goes wrong with which group. The others are s1, s2, ...
 DIES, HANGS, LOCKED, LOST = "dies", "hangs", "locked", "lost"
 # Seconds: that the one which never gets ready has, and that those wait for it which are ready.
-LIMIT, PATIENCE = 15, 2
+LIMIT, PATIENCE = 15, "2"
 PHASES = ("observe", "lock", "start", "wait", "router", "proof", "endpoint")
 AGAIN = r"run inferops\.pd\.deploy -e pd_group=%s again"
 EVERY = {"pd_group": "all"}
@@ -91,13 +91,14 @@ def troubled(site: Fleet) -> None:
 def judge(site: Fleet, point: str) -> None:
     """The run, with the host lost at that point; then the one that heals, which touches nobody who serves."""
     troubled(site)
-    run = site.meet(Play("deploy", {fleet.PATIENCE: str(PATIENCE)}), point, lambda: site.lose("h8"))
+    run = site.meet(Play("deploy", {"pd_patience": PATIENCE}), point, lambda: site.lose("h8"))
     serve = {LOCKED, *well(8)}
     assert site.serving() == serve, f"{run.out[-6000:]}"
     tells_who_and_why(run)
     site.reachable()
     held = [str(lock) for lock in site.locks() if not re.search(r"\bh8\b", str(lock))]
-    assert len(held) == 1 and LOCKED in held[0], held
+    assert len(held) == 1, held
+    assert LOCKED in held[0]
 
     site.mend(DIES)
     site.mend(HANGS)
@@ -108,9 +109,9 @@ def judge(site: Fleet, point: str) -> None:
     after = site.touched()
     changed = {name for name in site.groups if after[name] != before[name]}
     assert changed == {DIES, HANGS, LOCKED, LOST}
-    kept = {member for member in before[LOCKED] if member.startswith(LOCKED)}
-    assert kept, before[LOCKED]
-    assert {before[LOCKED][member] for member in kept} == {after[LOCKED][member] for member in kept}
+    kept = {member: pid for member, pid in before[LOCKED].items() if member.startswith(f"{LOCKED}-")}
+    assert len(kept) == 3, kept
+    assert kept.items() <= after[LOCKED].items()
     assert not site.locks()
     assert site.must(DEPLOY).changed == 0
     site.must(Play("remove", {**EVERY, "pd_parallel": "12"}))
@@ -124,7 +125,7 @@ def tells_who_and_why(run: Run) -> None:
         DIES: (r"dies-decode-0 on h4: .{0,200}VLLM_KV_CACHE_LAYOUT=NHD", r"Change VLLM_KV_CACHE_LAYOUT", AGAIN % DIES),
         HANGS: (rf"hangs-decode-0 on h5: not ready within {LIMIT} s", AGAIN % HANGS),
         LOCKED: (r"ops@elsewhere pid 7 is changing it since", r"-e pd_break_lock=true"),
-        LOST: (r"h8 did not answer.{0,80}-e pd_lost_hosts=h8", AGAIN % LOST),
+        LOST: (r"h8 (did not answer|has not answered)", r"-e pd_lost_hosts=h8|Run the same playbook again"),
     }.items():
         assert re.search(rf"\b{group}\b", end), f"{group} is not told:\n{end}"
         for pattern in patterns:
@@ -156,7 +157,7 @@ def test_seven_do_not_wait_for_the_eighth(make_fleet: Make) -> None:
     spread(site, [HANGS, *well(7)], 4)
     site.add(HANGS, ("h1", "h3", "h1"), **site.fails(HANGS, "hang_while"), limits={"start": 600, "drain": 2, "stop": 3})
     site.write()
-    run = site.start(Play("deploy", {fleet.PATIENCE: str(PATIENCE)}))
+    run = site.start(Play("deploy", {"pd_patience": PATIENCE}))
     site.serve_during(run, well(7))
     site.mend(HANGS)
     run.finish().ok()
