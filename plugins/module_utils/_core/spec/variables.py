@@ -31,8 +31,6 @@ KNOWN = (
     "pd_fence_command",
     "pd_fence_env",
     "pd_fence_timeout",
-    "pd_patience",
-    "pd_parallel",
     "pd_forget_tombstone",
     "pd_gpus",
     "pd_group",
