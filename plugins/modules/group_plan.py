@@ -209,7 +209,7 @@ refused:
   type: list
   elements: str
 workloads:
-  description: Of several, by name, whether anything changes (C(changed)), whether the spec is C(pending), and how many C(members) there are.
+  description: Of several, by name, whether anything changes (C(changed)), whether the spec is C(pending), and the number of C(members).
   returned: for several groups or services
   type: dict
 plan:

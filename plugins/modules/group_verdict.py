@@ -115,7 +115,7 @@ locked:
   type: list
   elements: str
 msg:
-  description: Which workloads failed, in a line. Above it stands what failed where and why of each, what stays running, and what to do next.
+  description: Which workloads failed, in a line. Above it stands what failed where and why of each, what runs on, and what to do next.
   returned: for O(phase=close), when any failed
   type: str
 failed_members:

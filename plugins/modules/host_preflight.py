@@ -52,7 +52,8 @@ options:
     type: float
     default: 60.0
   mark:
-    description: Filled in by the action plugin. The name of the listener's process, made of the run, so that a later one knows those of dead runs.
+    description:
+      - Filled in by the action plugin. The name of the listener's process, made of the run, so that a later one knows those of dead runs.
     type: str
     default: pd-preflight
 seealso:
