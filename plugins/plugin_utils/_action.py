@@ -85,15 +85,7 @@ class PdAction(ActionBase):
             result = {**(exc.result or {}), "failed": True, "msg": exc.message}
             result.pop("exception", None)
         result.setdefault("changed", False)
-        if result.get("failed") and result.get("msg"):
-            result["msg"] = str(result["msg"]) + self._untouched()
         return result
-
-    def _untouched(self) -> str:
-        """The groups that come after this one in a run that ends here."""
-        names, name = names_list(self.variable("group_all", [])), self.variable("group_name")
-        rest = names[names.index(name) + 1 :] if name in names else []
-        return f"\nNot touched by this run, which ends here: {', '.join(rest)}." if rest else ""
 
     def act(self) -> dict[str, t.Any]:
         raise NotImplementedError
