@@ -51,6 +51,9 @@ class ActionModule(RunAction):
             return {"skipped": True, "skip_reason": f"phase {phase} has nothing to do on {self.host}"}
         away = self.left_alone(self.step(phase), orders)
         if away:
+            for name in orders if phase == "lock" else ():
+                if parcels[name].order[0] == self.host:
+                    self._first(parcels[name]).write(f"{self.host} did not answer in an earlier phase")
             return away
         results: dict[str, Result] = {}
         if phase == "lock" and not check:
@@ -134,10 +137,12 @@ class ActionModule(RunAction):
             try:
                 results |= self._carry_out(mine, parcels)
             except AnsibleConnectionFailure as exc:
-                self._note(mine, dict.fromkeys(mine, f"{self.host} did not answer: {exc}"), parcels)
+                results = {name: {"failed": True, "msg": f"{self.host} did not answer: {exc}"} for name in mine}
                 raise
             finally:
-                self._note(mine, {name: _why_not(results.get(name)) for name in mine if name in results}, parcels)
+                # Whatever became of it: the other hosts wait to be told.
+                for name in mine:
+                    self._first(parcels[name]).write(_why_not(results.get(name)))
         others = {name: order for name, order in orders.items() if name not in mine}
         late = {name: self._first_said(parcels[name]) for name in others}
         refused = {name: self._told_refused(why) for name, why in late.items() if why is not None}
@@ -145,11 +150,6 @@ class ActionModule(RunAction):
             self.folder.say(self.wave, "lock", self.host, refused)
         free = {name: order for name, order in others.items() if name not in refused}
         return {**results, **refused, **(self._carry_out(free, parcels) if free else {})}
-
-    def _note(self, names: t.Iterable[str], said: t.Mapping[str, str], parcels: Parcels) -> None:
-        for name in names:
-            if name in said:
-                self._first(parcels[name]).write(said[name])
 
     def _first(self, parcel: Parcel) -> FirstLock:
         return FirstLock(f"{parcel.plan.group}-{parcel.plan.run}-{self._task._uuid}")
