@@ -44,8 +44,8 @@ class RunAction(PdAction):
 
     def parcels(self) -> dict[str, tuple[Parcel, Course]]:
         """This host's part of the wave, with how far each workload has come."""
-        courses = self.folder.courses(self.wave)
         found = self.folder.parcels(self.wave, self.host, self.args.get("round"))
+        courses = self.folder.courses(self.wave, found)
         return {name: (parcel, courses[name]) for name, parcel in found.items()}
 
     def step(self, name: str) -> str:
