@@ -321,6 +321,11 @@ class Refusal:
     head: str
     findings: list[dict[str, t.Any]]
 
+    def in_short(self) -> str:
+        """What is told at the end of a run that went on with others: the errors, without what is only doubted. That stands by the plan."""
+        errors = [one for one in self.findings if one["severity"] == "error"]
+        return "\n".join([self.head, as_text(errors or self.findings)])
+
 
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
     """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
