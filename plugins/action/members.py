@@ -279,7 +279,7 @@ class ActionModule(RunAction):
 
 
 def _did_nothing(result: Result) -> bool:
-    """Whether the host refused: a lock, a plan out of date, members of another formation. A module that fell over may have begun."""
+    """Whether the host refused: a lock, a plan that is out of date, members of another formation. One that fell over may have begun."""
     return bool(result.get("failed")) and not (result.get("failed_members") or result.get("fell"))
 
 
