@@ -45,8 +45,8 @@ class RunAction(PdAction):
 
     def parcels(self) -> dict[str, tuple[Parcel, Course]]:
         """This host's part of the wave, with how far each workload has come."""
-        courses = self.folder.courses(self.wave)
         found = self.folder.parcels(self.wave, self.host, self.args.get("round"))
+        courses = self.folder.courses(self.wave, found)
         return {name: (parcel, courses[name]) for name, parcel in found.items()}
 
     def step(self, name: str) -> str:
@@ -89,8 +89,11 @@ class RunAction(PdAction):
             return found
         if result.get("unreachable"):
             raise AnsibleConnectionFailure(str(result.get("msg") or f"{self.host} did not answer"))
-        msg = str(result.get("msg") or "") or f"module {name} did not end as it should: {_last_words(result)}"
-        return {one: {"failed": True, "ok": False, "msg": printable(msg, 2 * _LONGEST)} for one in names}
+        fell = "module_stdout" in result
+        msg = str(result.get("msg") or "it gave no reason")
+        if fell:
+            msg = f"module {name} fell over, so that nobody knows what it had done by then: {_last_words(result)}"
+        return {one: {"failed": True, "ok": False, "fell": fell, "msg": printable(msg, 2 * _LONGEST)} for one in names}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         self._told_too: list[str] = []

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import builders
 import life
+import rollout
 from integration.conftest import Life, spec
 from ports import free_block
 from support import ROOT, playbook_command
@@ -202,7 +203,7 @@ def readiness(folder: Path, model: Path) -> None:
 
 def main() -> None:
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
-    wanted = sys.argv[1:] or ["core", "runs", "life"]
+    wanted = sys.argv[1:] or ["core", "runs", "fleet", "life"]
     if "core" in wanted:
         plans()
         validations()
@@ -215,6 +216,9 @@ def main() -> None:
         if "runs" in wanted:
             counts(folder, model)
             readiness(folder, model)
+        if "fleet" in wanted:
+            for made in rollout.tables(folder / "fleet", model):
+                table(*made)
         if "life" in wanted:
             table(*life.restarts(folder, model))
             table(*life.scales(folder, model))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `make bench`: prints tables and judges nothing. Words choose: core, runs, life (what clients see of a scale and of a restart).
+# `make bench`: prints tables and judges nothing. Words choose: core, runs, fleet (one run over many groups), life (what
+# clients see of a scale and of a restart).
 # ENGINE=1 measures a real group as well; it needs `make demo-env`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -47,7 +47,7 @@ def six(make_site: Make, tmp_path: Path, model: Path, monkeypatch: pytest.Monkey
 def looked(run: Run) -> list[str]:
     """The hosts that were looked at, one for each call of host_facts."""
     sections = re.split(r"^TASK ", run.out, flags=re.M)
-    looks = [one for one in sections if re.match(r"\[inferops\.pd\.group : Look( for .*)?\] ", one)]
+    looks = [one for one in sections if one.startswith("[inferops.pd.group : Observe]")]
     return sorted(host for one in looks for host in re.findall(r"^ok: \[(\w+)\]$", one, re.M))
 
 
@@ -69,6 +69,10 @@ def test_who_is_looked_at(six: Life) -> None:
         assert "No answer from" not in run.out
         for group in "ab":
             assert (f"{group}: RUNNING" in run.out) == (f"{group}: RUNNING" in told), run.out
+    # A deploy that finds its record looks at its own hosts, and has nothing to do there.
+    run = six.play("deploy", pd_group="a").ok()
+    assert looked(run) == hosts(1, 2), run.out
+    assert run.changed == 0
     # A list is no text, and each host is looked at once for all groups.
     run = six.play("preflight", "-e", '{"pd_group": ["a", "b"]}')
     assert looked(run) == hosts(1, 2, 3), run.out
