@@ -125,9 +125,8 @@ def test_a_service_that_does_not_answer_ends_the_run_before_the_group_is_touched
     run = site.play("deploy").refused()
     assert "Cache service lm does not serve: 0 of 1 instances ready." in run.out
     assert "no memory for the L1 cache" in run.out, "with its own words"
-    assert "Nothing of g was touched." in run.out
-    assert " of g]" not in run.out
-    assert " for g]" not in run.out
+    assert "Group g: nothing of it was touched, since it uses lm, which failed in this run." in run.out
+    assert "TASK [inferops.pd.group : Lock g]" not in run.out
     assert not (site.state / "groups" / "g").exists()
     site.services()
     site.play("deploy").ok()
