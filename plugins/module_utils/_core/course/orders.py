@@ -98,7 +98,7 @@ def _leave(parcel: Parcel, share: Share, course: Course, check: bool) -> Order |
     if not leaves(plan, parcel.phases) or plan.action in TAKES_DOWN or parcel.host not in plan.router.through:
         return None
     router = plan.router
-    if router.policy == "dynamic" and "leave" in parcel.phases and router.member is not None:
+    if router.member is not None and deregisters(plan, parcel.phases):
         told = {"url": router.member.url, "dialect": router.dialect, "model": router.model}
         return Order(share, "leave", peers={**told, "remove": list(router.remove), "only_remove": True})
     if router.early is not None:
@@ -201,6 +201,11 @@ _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {
 def leaves(plan: Plan, phases: t.Collection[str]) -> bool:
     """Whether members leave the router before anything stops."""
     return "leave" in phases or ("stop" in phases and plan.router.early is not None)
+
+
+def deregisters(plan: Plan, phases: t.Collection[str]) -> bool:
+    """Whether they leave it over its API."""
+    return plan.router.policy == "dynamic" and "leave" in phases and plan.router.member is not None
 
 
 def stops(plan: Plan, phases: t.Collection[str]) -> bool:
