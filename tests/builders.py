@@ -290,7 +290,8 @@ class Fleet:
         findings = Findings()
         silent = sorted(self.silent - {*lost, *away})
         hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
-        reality = Reality(Hosts(hosts), self.run(), silent, lost, away, **more)
+        run = more.pop("run", None) or self.run()
+        reality = Reality(Hosts(hosts), run, silent, lost, away, **more)
         return Made(plan.removal(plan.Removal(name or self.name, reality), findings).to_plain(), findings, None)
 
     def of(self, name: str) -> Fleet:

@@ -11,6 +11,7 @@ pytest_plugins = ["lab.fixture"]
 # start of a file's name; what is not named here comes after.
 LONGEST = (
     "test_lab_",
+    "test_fleet",
     "test_life_of_a_group",
     "test_playbooks_hosts",
     "test_playbooks_life",

@@ -24,6 +24,8 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.facts import lab
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import waves
+from ansible_collections.inferops.pd.plugins.module_utils._core.watch.readiness import complete
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host import members as work
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Work, World
@@ -185,6 +187,8 @@ class Hosts:
     facts: dict[str, Facts]
     silent: t.Callable[[str], bool] = lambda host: False
     never_ready: t.Collection[str] = ()
+    # In which pass of a wave members are ready at the earliest; all others are in the first one.
+    late: t.Mapping[str, int] = field(default_factory=dict)
     before_write: t.Callable[[], None] = lambda: None
     now: t.Callable[[], float] = lambda: 1000.0
     # Whether a run that failed takes back what it made (pd_on_failure: stop).
@@ -193,6 +197,8 @@ class Hosts:
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
     said: list[str] = field(default_factory=list)
+    # Who did not answer in a phase is not asked again in the run.
+    lost: set[str] = field(default_factory=set)
 
     def work(self, order: Order, holder: Plain) -> Work:
         """The real work of an order on the host of its share."""
@@ -230,8 +236,7 @@ class Wave:
         self.courses = {name: Course(name) for name in self.plans}
         self.said: dict[str, Said] = {name: {} for name in self.plans}
         self.rounds = max((len(plan.renew or ()) for plan in self.plans.values()), default=0)
-        # Who did not answer in a phase is not asked again.
-        self.lost: set[str] = set()
+        self.passes = 0
         self._parcels: dict[tuple[str, int | None], dict[str, Parcel]] = {}
 
     def run(self) -> dict[str, Course]:
@@ -250,9 +255,21 @@ class Wave:
         return self.courses
 
     def _see_through(self) -> None:
-        """What it does in a pass (tasks/pass.yml). Nobody is left for another pass: nothing takes longer here than anything else."""
+        """What it does in a pass (tasks/pass.yml), and in another one for who was left."""
+        self.passes += 1
         self.wait()
         self.judge("start")
+        if any(one.serves for one in self.courses.values()):
+            self._renew()
+        self.phase("undo")
+        self.phase("router")
+        self.judge("settle")
+        self.phase("endpoint")
+        self.judge("final")
+        if any(one.goes_on and one.left for one in self.courses.values()):
+            self._see_through()
+
+    def _renew(self) -> None:
         for number in range(self.rounds):
             for phase in ("leave", "stop"):
                 self.phase(phase, number)
@@ -264,11 +281,6 @@ class Wave:
         if self.rounds:
             self.wait(AGAIN - 1)
             self.judge("renewal")
-        self.phase("undo")
-        self.phase("router")
-        self.judge("settle")
-        self.phase("endpoint")
-        self.judge("final")
 
     # -- phases --
 
@@ -292,8 +304,8 @@ class Wave:
         return order.phase == "unlock" and host in self.said[order.share.group].get("unlock", {})
 
     def _answer(self, order: Order, host: str) -> Result:
-        if self.hosts.silent(host) or host in self.lost:
-            self.lost.add(host)
+        if self.hosts.silent(host) or host in self.hosts.lost:
+            self.hosts.lost.add(host)
             return {"unreachable": True, "msg": f"{host} did not answer"}
         if order.held:
             return {"changed": False, "ok": True, "refused": False, "phase": "router", "held": order.held}
@@ -338,26 +350,65 @@ class Wave:
     # -- the wait --
 
     def wait(self, number: int | None = None) -> None:
-        """What the wait sees of the engines: whether they serve, and the formation that what listens there carries."""
+        """What the wait sees of the engines: whether they serve, and the formation that what listens there carries. Once a workload is
+        complete, nobody waits for those that are not; and as long as none is, who comes late is waited for."""
         self.hosts.before_phase("wait")
-        round_ = number if number is None or number < self.rounds else None
+        seen = self._look(number)
+        while number is None and not self._complete(seen) and any(at > self.passes for at in self.hosts.late.values()):
+            self.passes += 1
+            seen = self._look(number)
+        if number is None and self._complete(seen):
+            for result in (one for hosts in seen.values() for one in hosts.values()):
+                result["left"] = any(one["outcome"] == "late" for one in (result.get("members") or {}).values())
+        for name, hosts in seen.items():
+            self.said[name].setdefault(_step("wait", number), {}).update(hosts)
+
+    def _look(self, number: int | None) -> dict[str, dict[str, Result]]:
+        """By workload and host."""
+        again = number is not None and number >= self.rounds
+        seen: dict[str, dict[str, Result]] = {}
         for host in sorted(self.hosts.facts):
-            for name, parcel in self.parcels(host, round_).items():
-                if self.courses[name].goes_on and parcel.takes_part(self.courses[name]) and parcel.plan.engines:
-                    step = _step("wait", number)
-                    self.said[name].setdefault(step, {})[host] = self._seen(parcel, host)
+            for name, parcel in self.parcels(host, None if again else number).items():
+                course = self.courses[name]
+                refused = (
+                    self.said[name].get(_step("start", None if again else number), {}).get(host, {}).get("refused")
+                )
+                waits = course.goes_on and parcel.takes_part(course) and parcel.plan.engines and not refused
+                if waits and not (again and course.left):
+                    seen.setdefault(name, {})[host] = self._seen(parcel, host)
+        return seen
+
+    def _complete(self, seen: t.Mapping[str, t.Mapping[str, Result]]) -> bool:
+        """Whether any workload is, on all of its hosts."""
+        notes = {"ready": "ready", "late": "", "failed": "failed"}
+        for name, hosts in seen.items():
+            told = {m.id: "ended" for m in self.plans[name].engines}
+            for result in hosts.values():
+                told |= {member: notes[one["outcome"]] for member, one in (result.get("members") or {}).items()}
+            everyone = [{"id": m.id, "role": m.role} for m in self.plans[name].engines]
+            if complete(told, everyone, self.plans[name].readiness):
+                return True
+        return False
 
     def _seen(self, parcel: Parcel, host: str) -> Result:
-        if self.hosts.silent(host) or host in self.lost:
-            self.lost.add(host)
+        if self.hosts.silent(host) or host in self.hosts.lost:
+            self.hosts.lost.add(host)
             return {"unreachable": True, "msg": f"{host} did not answer"}
         store, members = FactsStore(self.hosts.facts[host]), {}
         for member in parcel.plan.engines:
             entry = store.entry(parcel.plan.group, member.id) or {}
-            up = entry.get("state") == "running" and entry.get("ready") and member.id not in self.hosts.never_ready
-            seen = {"state": "ready", "outcome": "ready"} if up else {"state": "loading", "outcome": "late"}
+            lives, loads = entry.get("state") == "running", member.id in self.hosts.never_ready
+            loads |= not entry.get("ready") or self.hosts.late.get(member.id, 1) > self.passes
+            outcome = "ready" if lives and not loads else "late" if lives else "failed"
+            state = "loading" if outcome == "late" else outcome
             since = {key: entry.get(key) for key in ("restarts", "pid", "since")}
-            members[member.id] = {**seen, **since, "why": "", "formation": entry.get("formation")}
+            members[member.id] = {
+                "state": state,
+                "outcome": outcome,
+                **since,
+                "why": "",
+                "formation": entry.get("formation"),
+            }
         return {"members": members, "not_ready": {}}
 
     # -- verdicts --
@@ -397,12 +448,19 @@ def carry_out(plan: dict[str, t.Any], hosts: Hosts) -> bool:
     return carry_out_all([plan], hosts)[plan["group"]]
 
 
-def carry_out_all(plans: t.Iterable[dict[str, t.Any]], hosts: Hosts) -> dict[str, bool]:
-    """The same of several in one wave."""
-    read = [Plan.from_plain(copied(plan)) for plan in plans]
-    going = [plan for plan in read if plan.changed or plan.steps]
-    courses = Wave(going, hosts).run()
-    return {plan.group: not courses[plan.group].failed if plan in going else True for plan in read}
+def carry_out_all(plans: t.Iterable[dict[str, t.Any]], hosts: Hosts, parallel: int | None = None) -> dict[str, bool]:
+    """The same of all workloads of a run, wave by wave (roles/group/tasks/carry_out.yml)."""
+    read = {plan["group"]: Plan.from_plain(copied(plan)) for plan in plans}
+    going = {name: plan for name, plan in read.items() if plan.changed or plan.steps}
+    ended = dict.fromkeys(read, True)
+    for names in waves(going, parallel):
+        if not all(ended.values()) and going[names[0]].action == "restart":
+            # A run that restarts one after the other goes no further.
+            ended |= dict.fromkeys(names, False)
+            continue
+        courses = Wave((going[name] for name in names), hosts).run()
+        ended |= {name: not course.failed for name, course in courses.items()}
+    return ended
 
 
 def told(facts: Facts) -> Facts:

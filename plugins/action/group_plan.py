@@ -189,7 +189,7 @@ class ActionModule(PdAction):
         needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
         made = waves(going, self.args["parallel"])
         rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
-        refused = {one.name: f"{one.refusal.head} The plan above says why." for one in every if one.refusal}
+        refused = {one.name: one.refusal.in_short() for one in every if one.refusal}
         # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.
         return Index([list(wave) for wave in made], rounds, needs, refused, halts=self.args["action"] == "restart")
 

@@ -17,7 +17,8 @@ from ..plugin_utils._run import RUN, RunAction
 
 class ActionModule(RunAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        **RUN,
+        "run": RUN["run"],
+        "wave": RUN["wave"],
         "timeout": {"type": "float", "default": 60},
         "limit": {"type": "float", "default": 600},
         "max_pairs": {"type": "int", "default": 64},

@@ -108,11 +108,8 @@ class ActionModule(RunAction):
         results = self.module("members", arguments, list(orders))
         for name, result in results.items():
             result.setdefault("ok", not result.get("failed"))
-            # The host did nothing at all: a lock, a plan that is out of date, members of another formation.
             phase = orders[name].phase
-            result["refused"] = bool(
-                phase in ("start", "lock") and result.get("failed") and not result.get("failed_members")
-            )
+            result["refused"] = phase in ("start", "lock") and _did_nothing(result)
             result["phase"], result["group"] = phase, name
         return results
 
@@ -279,6 +276,11 @@ class ActionModule(RunAction):
         }
         changed = any(result.get("changed") for result in results.values())
         return {"changed": changed, "phase": phase, "workloads": {name: one for name, one in told.items() if one}}
+
+
+def _did_nothing(result: Result) -> bool:
+    """Whether the host refused: a lock, a plan that is out of date, members of another formation. One that fell over may have begun."""
+    return bool(result.get("failed")) and not (result.get("failed_members") or result.get("fell"))
 
 
 _HELD: Result = {"changed": False, "ok": True, "refused": False, "phase": "router"}

@@ -14,7 +14,8 @@ version_added: 0.2.0
 description:
   - This is M(inferops.pd.group_plan) with O(inferops.pd.group_plan#module:kind=cache).
   - Computes the plan of one cache service of C(pd_caches) from its spec and from what the hosts said in this run. The plan has the shape of
-    a group's, so that M(inferops.pd.members), M(inferops.pd.members_wait) and M(inferops.pd.group_verdict) carry it out.
+    a group's. It is written to a folder of the run (RV(run)), from which M(inferops.pd.members), M(inferops.pd.members_wait) and
+    M(inferops.pd.group_verdict) carry it out.
   - An instance that runs is kept, also when its spec has changed, which is then pending. One that is down is started again at its ports.
   - It runs on the controller and changes nothing. With C(--diff) the plan is printed.
 author:
@@ -51,11 +52,6 @@ options:
     type: list
     elements: str
     default: []
-  planned:
-    description: Plans of groups and services made earlier in the same run; what they take is taken.
-    type: list
-    elements: dict
-    default: []
   fail_on:
     description: The mildest severity that fails the task.
     type: str
@@ -82,6 +78,20 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+run:
+  description: The folder of the run, as M(inferops.pd.group_plan) returns it.
+  returned: always
+  type: str
+waves:
+  description: What is done, as M(inferops.pd.group_plan) returns it. One wave, or none where nothing is to be done.
+  returned: always
+  type: list
+  elements: dict
+stay:
+  description: The inventory hosts that have a part in it.
+  returned: always
+  type: list
+  elements: str
 plan:
   description: The plan, in the shape of M(inferops.pd.group_plan)'s, with members of role C(cache).
   returned: always

@@ -14,7 +14,9 @@ version_added: 0.1.0
 description:
   - Runs a command on the controller, once for each host that a plan takes for lost and that had members of the group. What was a
     statement (C(pd_lost_hosts)) becomes a fact, before anything of the group stops or starts.
-  - It runs without a shell and without input, has a deadline of its own, and fails the task when it does not end with 0.
+  - It runs without a shell and without input, has a deadline of its own, and has failed when it does not end with 0. With O(plan) that
+    fails the task. With O(run) it ends the group whose host could not be fenced, and takes nothing from the others of the wave.
+    M(inferops.pd.group_verdict) tells it at the end of the run.
   - Without a command, or when no such host is known, it is skipped, and the plan says what is taken on trust.
 author:
   - The inferops.pd contributors (@inferops)
@@ -35,12 +37,20 @@ attributes:
     details:
       - The command runs again for a host that is still stated to be lost. Fencing a host twice must do no harm.
 options:
+  run:
+    description: The run's folder, as M(inferops.pd.group_plan) returns it. It or O(plan) is needed.
+    type: path
+    version_added: 0.2.0
+  wave:
+    description: Which wave of the run, from 0. The lost hosts of all its groups are fenced.
+    type: int
+    default: 0
+    version_added: 0.2.0
   plan:
     description:
-      - The plan, as M(inferops.pd.group_plan) returns it. Its C(fence) is a list of the lost hosts that had members, each with C(host),
-        C(machine) (its machine-id), C(address) and C(members).
+      - The plan of one group, as M(inferops.pd.group_plan) returns it. Its C(fence) is a list of the lost hosts that had members, each with
+        C(host), C(machine) (its machine-id), C(address) and C(members).
     type: dict
-    required: true
   command:
     description:
       - The command as a list, its program first. Text is refused, as no shell would read it.
@@ -49,7 +59,7 @@ options:
       - It is shown when it runs and when it fails, values of C(${vars.NAME}) left out. Give secrets in O(env).
     type: raw
   timeout:
-    description: Seconds that one run of it may take. Then it is killed with all that it has started, and the task fails.
+    description: Seconds that one run of it may take. Then it is killed with all that it has started, and has failed.
     type: float
     default: 60
   env:
@@ -58,10 +68,6 @@ options:
         the value of one in it is refused.
     type: dict
     default: {}
-  strict:
-    description: Whether a host that could not be fenced fails the task. When not, RV(ok) says it.
-    type: bool
-    default: true
 seealso:
   - module: inferops.pd.group_plan
 """
@@ -69,7 +75,8 @@ seealso:
 EXAMPLES = r"""
 - name: Power off what is stated to be lost
   inferops.pd.group_fence:
-    plan: "{{ planned.plan }}"
+    run: "{{ planned.run }}"
+    wave: 0
     command: [ipmitool, -I, lanplus, -H, "${vars.bmc_address}", -U, fence, -E, chassis, power, "off"]
     env:
       IPMI_PASSWORD: "{{ vault_bmc_password }}"
@@ -78,10 +85,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-ok:
-  description: Whether all of them are fenced.
-  returned: always
-  type: bool
 fenced:
   description: The hosts for which the command has ended with 0.
   returned: always
@@ -94,10 +97,10 @@ commands:
   elements: str
 host:
   description: The host whose command failed.
-  returned: on failure
+  returned: with O(plan), on failure
   type: str
 msg:
   description: What was done, or why it failed, with the last line that the command said.
-  returned: always
+  returned: with O(plan)
   type: str
 """

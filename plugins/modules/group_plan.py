@@ -9,12 +9,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_plan
-short_description: Compute what a run would do to a group or a cache service, as one value
+short_description: Compute what a run would do to groups and cache services, once for all of them
 version_added: 0.1.0
 description:
-  - Computes the plan of a group, or with O(kind=cache) of a cache service, from its spec and from what its hosts said in this
-    run. Check mode shows this value, a run executes it; nothing later decides again.
-  - It runs on the controller and changes nothing. With C(--diff) the plan is printed.
+  - Computes the plans of all groups and cache services of a run from their specs and from what their hosts said in this run, each in sight
+    of those before it. Check mode shows these values, a run executes them; nothing later decides again.
+  - The plans are written to a folder of the run (RV(run)), in the private temporary folder of this C(ansible-playbook), and end with it.
+    The tasks that carry them out are given the folder and the number of a wave, and each host reads its own part.
+  - Workloads of one wave go through the phases of a run together. Cache services have the first wave, groups the next one. A restart and a
+    removal take one workload a wave, unless O(parallel) says more.
+  - One of several whose plan is refused takes nothing from the others, as long as there is something to do for any of them. The run fails
+    at its end, where M(inferops.pd.group_verdict) tells it.
+  - It runs on the controller and changes nothing. With C(--diff) the plans are printed, those of several below a table of what changes.
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
@@ -24,17 +30,24 @@ extends_documentation_fragment:
   - inferops.pd.modes
 options:
   name:
-    description: The group, or the cache service.
+    description: The group, or the cache service. It or O(workloads) is needed.
     type: str
-    required: true
   kind:
     description: What O(name) is. For V(cache) the spec is an entry of C(pd_caches), and O(action=scale) is refused.
     type: str
     choices: [group, cache]
     default: group
     version_added: 0.2.0
+  workloads:
+    description:
+      - All groups and services of the run, in order, each a dictionary with C(kind) and C(name), as M(inferops.pd.group_validate) and
+        M(inferops.pd.cache_validate) return them.
+      - Services beside groups are those that the groups use. They are brought to what their entries say, whatever O(action) is.
+    type: list
+    elements: dict
+    version_added: 0.2.0
   spec:
-    description: The spec. Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
+    description: The spec of O(name). Left out, it is the entry O(name) of C(pd_groups) and C(pd_groups_*).
     type: dict
   hosts:
     description:
@@ -63,11 +76,30 @@ options:
     type: list
     elements: str
     default: []
-  planned:
-    description: Plans of other groups and services made earlier in the same run; what they take is taken.
+  forget_tombstone:
+    description: Hosts whose tombstone ends by hand, machines that are gone for good.
     type: list
-    elements: dict
+    elements: str
     default: []
+    version_added: 0.2.0
+  fence:
+    description: Whether M(inferops.pd.group_fence) has a command, so that hosts in O(lost_hosts) are made sure of before anything changes.
+    type: bool
+    default: false
+    version_added: 0.2.0
+  parallel:
+    description:
+      - How many workloads a wave has at most.
+      - Left out, all of a kind for O(action=deploy) and O(action=scale), and one for O(action=restart) and O(action=remove).
+    type: int
+    version_added: 0.2.0
+  proof:
+    description:
+      - When M(inferops.pd.group_proof) is to run. With V(always) a group is in a wave even if nothing is to be done for it; with any other
+        word it is not.
+    type: str
+    default: changed
+    version_added: 0.2.0
   fail_on:
     description: The mildest severity that fails the task.
     type: str
@@ -81,6 +113,7 @@ seealso:
   - module: inferops.pd.cache_plan
   - module: inferops.pd.host_facts
   - module: inferops.pd.members
+  - module: inferops.pd.group_verdict
 """
 
 EXAMPLES = r"""
@@ -100,12 +133,88 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ planned.plan.members | map(attribute='parts') | flatten | map(attribute='argv') }}"
   run_once: true
+
+- name: Compute the plans of two groups and of the service that they use
+  inferops.pd.group_plan:
+    workloads:
+      - {kind: cache, name: store-a}
+      - {kind: group, name: qwen3-32b}
+      - {kind: group, name: qwen3-8b}
+  register: planned
+  run_once: true
+
+- name: Say in which order they would go
+  ansible.builtin.debug:
+    msg: "{{ planned.waves | map(attribute='names') }}"
+  run_once: true
 """
 
 RETURN = r"""
+run:
+  description: The folder of the run. It is the C(run) of the tasks that carry the plan out, on the machine and in the run that made it.
+  returned: always
+  type: str
+waves:
+  description:
+    - What is done, in order. A wave is known by its place in this list, from 0. A workload for which there is nothing to do is in none.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    names:
+      description: The workloads that go through its phases together.
+      type: list
+      elements: str
+    hosts:
+      description: The inventory hosts that have a part in it.
+      type: list
+      elements: str
+    routers:
+      description: Those of them whose router may be started, or told of members.
+      type: list
+      elements: str
+    leaves:
+      description: Those of them whose router members leave before these stop.
+      type: list
+      elements: str
+    rounds:
+      description: How many rounds of renewal it has.
+      type: int
+    fetches:
+      description: Whether images may have to be fetched.
+      type: bool
+    fences:
+      description: Whether lost hosts are to be fenced.
+      type: bool
+    unroutes:
+      description: Whether routers stop before engines do, as for a restart.
+      type: bool
+    stops:
+      description: Whether members stop.
+      type: bool
+    forms:
+      description: Whether members may start.
+      type: bool
+    forgets:
+      description: Whether anything is removed for good.
+      type: bool
+stay:
+  description: The inventory hosts that have a part in any wave.
+  returned: always
+  type: list
+  elements: str
+refused:
+  description: Of several, those whose plan is refused. The others are carried out.
+  returned: always
+  type: list
+  elements: str
+workloads:
+  description: Of several, by name, whether anything changes (C(changed)), whether the spec is C(pending), and the number of C(members).
+  returned: for several groups or services
+  type: dict
 plan:
   description: The plan.
-  returned: always
+  returned: for one group or service
   type: dict
   contains:
     cache:
@@ -148,17 +257,12 @@ plan:
       type: dict
 findings:
   description: What is to be said, the worst first; as in M(inferops.pd.group_validate).
-  returned: always
-  type: list
-  elements: dict
-planned:
-  description: In check mode, O(planned) and this plan, for the next call of a run that works on several. Otherwise empty.
-  returned: always
+  returned: for one group or service
   type: list
   elements: dict
 diff:
   description: The plan as a person reads it.
-  returned: always
+  returned: for one group or service
   type: list
   elements: dict
 """

@@ -72,6 +72,10 @@ options:
     description: Print the table and the findings.
     type: bool
     default: true
+  strict:
+    description: Whether a bad verdict fails the task. When not, RV(refused) says it.
+    type: bool
+    default: true
 seealso:
   - module: inferops.pd.host_preflight
   - module: inferops.pd.group_plan
@@ -116,4 +120,12 @@ table:
   returned: with O(phase=verdict), unless it fails
   type: list
   elements: str
+refused:
+  description: Whether a finding is as severe as O(fail_on) says, or more so.
+  returned: with O(phase=verdict), unless it fails
+  type: bool
+ended:
+  description: Whether each listener was told to end. Where not, M(inferops.pd.host_preflight) with its phase V(end) ends them.
+  returned: with O(phase=verdict), unless it fails
+  type: bool
 """

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_verdict
-short_description: Reach one verdict for a group or a cache service from the results of all its hosts
+short_description: Reach a verdict on each workload of a wave from what all its hosts said
 version_added: 0.1.0
 description:
-  - Judges what every host of a plan said in a phase and decides for the group, or the service, as a whole whether the run may go on.
-  - A host of the plan without a result did not answer and counts as bad, which no expression over registered results notices by itself.
+  - Judges, for each group and each cache service of a wave by itself, what the hosts of its plan said in a phase, and decides whether it
+    goes on. One that fails takes nothing from the others. It gets no more orders, but to give its locks back.
+  - A host of a plan that said nothing did not answer and counts as bad, which no expression over registered results notices by itself.
+  - What the hosts said is read from the run's folder, where M(inferops.pd.members), M(inferops.pd.members_wait) and
+    M(inferops.pd.group_proof) have put it. How far each workload has come is kept there, too.
   - A cache service is judged as a group is. It is good when every instance of the plan answers; there is no router, endpoint or proof.
-  - It runs on the controller, once, and changes nothing.
+  - It runs on the controller, once for all hosts, and changes nothing on any. A bad verdict fails no task but the last one,
+    O(phase=close), which tells all that failed.
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
@@ -23,105 +27,110 @@ extends_documentation_fragment:
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.info_module
 options:
-  plan:
-    description: The plan, as M(inferops.pd.group_plan) or M(inferops.pd.cache_plan) returns it.
-    type: dict
+  run:
+    description: The run's folder, as M(inferops.pd.group_plan) returns it.
+    type: path
     required: true
+  wave:
+    description: Which wave of the run, from 0. For O(phase=close) it is not asked.
+    type: int
+    default: 0
+  round:
+    description: Which round of renewal of the wave, from 0, for the phases of one. Left out, what is not renewed.
+    type: int
   phase:
     description:
-      - V(start), after the engines were started and waited for. Good means that the router may start.
+      - V(open), before a wave that is not the first. A group whose cache service has failed in this run is not begun, and after a restart
+        that failed nothing is.
+      - V(prepare), after images were fetched. Good means that all hosts have them, and the same.
+      - V(lock), after the locks were taken. Good means that every host of the plan has said yes to it.
+      - V(leave), after members were taken out of the router. Good means that it has let them go, so that they may stop.
       - V(router_stop), after the router was stopped. Good means that it is gone and every host answers, so that engines may stop.
       - V(stop), after members were stopped. Good means that each is seen to be gone, so that members may start.
-      - V(final), at the end. Good means that the group serves, its router has its peers, and the proof was good.
+      - V(forget), after a group or a service was forgotten. Good means that nothing is left of it.
+      - V(start), after the engines were started and waited for. Good means that the router may start.
+      - V(renewal), the same after a round of renewal, and after the last one.
+      - V(settle), after router and proof. It puts together what is to be written of each.
+      - V(final), after it was written. Good means that a group serves, its router has its peers, and the proof was good.
+      - V(close), at the end of the run, once. It tells what failed, one workload below the other, and fails the task if anything has.
     type: str
-    choices: [start, router_stop, stop, final]
+    choices: [open, prepare, lock, leave, router_stop, stop, forget, start, renewal, settle, final, close]
     required: true
-  register:
-    description:
-      - The names under which the hosts of the play registered their results, of M(inferops.pd.members),
-        M(inferops.pd.members_wait) and, for O(phase=final), M(inferops.pd.group_proof), in the order of the tasks. What was
-        skipped is left out.
-    type: list
-    elements: str
-  of_router:
-    description:
-      - Those of O(register) that only the router's host has for this plan. Another host may hold one of the plan before.
-      - Of all others, those of the plan's hosts are read.
-    type: list
-    elements: str
-    default: []
-  results:
-    description: The same results by host name, a result or a list of them for each.
-    type: dict
-  readiness:
-    description:
-      - When the endpoint may open. With V(any_per_role), as soon as each role has a ready member; with V(all), when all members are.
-      - Left out, what the plan says.
-    type: str
-    choices: [any_per_role, all]
   stops:
-    description: Whether you stop the members when the verdict is bad. Only the message depends on it.
-    type: bool
-    default: false
-  fail:
-    description: Whether a bad verdict fails the task, with the whole message.
+    description: Whether what this run has started is stopped again where the verdict on it is bad.
     type: bool
     default: false
 seealso:
+  - module: inferops.pd.group_plan
+  - module: inferops.pd.members
   - module: inferops.pd.members_wait
 """
 
 EXAMPLES = r"""
-- name: Decide whether the router may start
+- name: Decide which routers may start
   inferops.pd.group_verdict:
-    plan: "{{ planned.plan }}"
+    run: "{{ planned.run }}"
+    wave: 0
     phase: start
-    register: [engine_started, engine_waited]
-  register: verdict
+  register: course
   run_once: true
 
-- name: Stop here when members that had to go are still there
+- name: Tell what failed, and fail if anything has
   inferops.pd.group_verdict:
-    plan: "{{ planned.plan }}"
-    phase: stop
-    register: [engine_stopped]
-    fail: true
+    run: "{{ planned.run }}"
+    phase: close
   run_once: true
 """
 
 RETURN = r"""
 good:
-  description: Whether the run may go on.
+  description: Whether no workload of the wave, or for O(phase=close) of the run, has failed.
   returned: always
   type: bool
-complete:
-  description: Whether nothing is missing.
-  returned: always
-  type: bool
-ready:
-  description: Ids of the ready engine members, by role.
-  returned: always
-  type: dict
-ready_members:
-  description: The same ids as one list.
-  returned: always
+going:
+  description: The workloads of the wave that go on.
+  returned: unless O(phase=close)
   type: list
   elements: str
+serves:
+  description: Whether any of them may start its router, or tell it of its members.
+  returned: unless O(phase=close)
+  type: bool
+undoes:
+  description: Whether what the run has started of any is to be stopped again.
+  returned: unless O(phase=close)
+  type: bool
+unproven:
+  description: Whether a proof was sent for any, and was not good.
+  returned: unless O(phase=close)
+  type: bool
+left:
+  description: The workloads that the others did not wait for. They are taken up in another pass.
+  returned: unless O(phase=close)
+  type: list
+  elements: str
+locked:
+  description: The workloads that have failed and whose locks are to be given back.
+  returned: unless O(phase=close)
+  type: list
+  elements: str
+msg:
+  description: Which workloads failed, in a line. Above it stands what failed where and why of each, what runs on, and what to do next.
+  returned: for O(phase=close), when any failed
+  type: str
 failed_members:
-  description: Why each other member is not ready, by id, with its host, what to do, and the path of its log.
-  returned: always
+  description: Of the one workload of a run, the members that are not ready, by id, with C(host), C(outcome) and C(symptom).
+  returned: for O(phase=close), when the run has one workload and it failed for its members
   type: dict
 unreachable_hosts:
-  description: Hosts of the plan that gave no result.
-  returned: always
+  description: Of the one workload of a run, the hosts of its plan that did not answer.
+  returned: for O(phase=close), when the run has one workload and any did not answer
   type: list
   elements: str
-problems:
-  description: What hosts refused as a whole, by host.
-  returned: always
+workloads:
+  description:
+    - By name, of each that failed, C(good), and C(failed_members) and C(unreachable_hosts) as above. C(untouched) is one that
+      was not begun, C(refused) one whose plan was refused.
+  returned: for O(phase=close), when the run has several workloads and any failed
   type: dict
-msg:
-  description: The verdict for a person - what failed where and why, what stays running, and what to do next.
-  returned: always
-  type: str
 """

@@ -45,14 +45,15 @@ options:
     type: float
     default: 1.0
   token:
-    description: What listeners and callers know each other by. The action plugin takes it from O(tour).
+    description: Filled in by the action plugin, from O(tour). What listeners and callers know each other by.
     type: str
   deadline:
-    description: After how many seconds the listener ends in any case. The action plugin reckons it from the number of hosts.
+    description: Filled in by the action plugin, from the number of hosts. After how many seconds the listener ends in any case.
     type: float
     default: 60.0
   mark:
-    description: The name of the listener's process. The action plugin makes it of the run, so that a later one knows those of dead runs.
+    description:
+      - Filled in by the action plugin. The name of the listener's process, made of the run, so that a later one knows those of dead runs.
     type: str
     default: pd-preflight
 seealso:

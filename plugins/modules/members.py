@@ -43,6 +43,9 @@ options:
     description: Which wave of the run, from 0. Workloads of one wave go through the phases together.
     type: int
     default: 0
+  round:
+    description: Which round of renewal of the wave, from 0. Left out, what is not renewed.
+    type: int
   phase:
     description:
       - V(prepare) gets the images of the members that are to be created, for a runtime that needs any, before anything stops.
@@ -54,11 +57,12 @@ options:
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first, marked as draining.
       - V(start) creates prefill and decode members, or the instances of a cache service; one that is there but down is replaced. Beside
         members of another formation nothing starts. Members that an earlier version started get the formation.
+      - V(undo) stops what this run has created of members that did not come up.
       - V(router) creates or replaces the router, and where it can be told its peers, has it know them.
       - V(endpoint) writes the group's record and releases the lock.
       - V(forget) deletes what is left of the group on the host.
     type: str
-    choices: [prepare, lock, unlock, leave, router_stop, stop, start, router, endpoint, forget]
+    choices: [prepare, lock, unlock, leave, router_stop, stop, start, undo, router, endpoint, forget]
   secrets:
     description:
       - Values of secret environment variables, by workload and role. They are written to a file that only the member's user can read,
@@ -211,7 +215,9 @@ def argument_spec() -> dict[str, dict[str, object]]:
     return {
         "run": {"type": "path"},
         "wave": {"type": "int", "default": 0},
-        "phase": {"type": "str", "choices": list(PHASES)},
+        "round": {"type": "int"},
+        # What is undone is stopped: the action tells the host so.
+        "phase": {"type": "str", "choices": [*PHASES, "undo"]},
         "secrets": {"type": "dict", "no_log": True},
         "break_lock": {"type": "bool", "default": False},
         "orders": {"type": "list", "elements": "dict", "default": []},

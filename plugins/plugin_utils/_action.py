@@ -85,15 +85,7 @@ class PdAction(ActionBase):
             result = {**(exc.result or {}), "failed": True, "msg": exc.message}
             result.pop("exception", None)
         result.setdefault("changed", False)
-        if result.get("failed") and result.get("msg"):
-            result["msg"] = str(result["msg"]) + self._untouched()
         return result
-
-    def _untouched(self) -> str:
-        """The groups that come after this one in a run that ends here."""
-        names, name = names_list(self.variable("group_all", [])), self.variable("group_name")
-        rest = names[names.index(name) + 1 :] if name in names else []
-        return f"\nNot touched by this run, which ends here: {', '.join(rest)}." if rest else ""
 
     def act(self) -> dict[str, t.Any]:
         raise NotImplementedError
@@ -320,6 +312,11 @@ class Refusal:
     name: str
     head: str
     findings: list[dict[str, t.Any]]
+
+    def in_short(self) -> str:
+        """What is told at the end of a run that went on with others: the errors, without what is only doubted. That stands by the plan."""
+        errors = [one for one in self.findings if one["severity"] == "error"]
+        return "\n".join([self.head, as_text(errors or self.findings)])
 
 
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:

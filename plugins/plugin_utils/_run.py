@@ -85,8 +85,11 @@ class RunAction(PdAction):
             return found
         if result.get("unreachable"):
             raise AnsibleConnectionFailure(str(result.get("msg") or f"{self.host} did not answer"))
-        msg = str(result.get("msg") or "") or f"module {name} did not end as it should: {_last_words(result)}"
-        return {one: {"failed": True, "ok": False, "msg": printable(msg, 2 * _LONGEST)} for one in names}
+        fell = "module_stdout" in result
+        msg = str(result.get("msg") or "it gave no reason")
+        if fell:
+            msg = f"module {name} fell over, so that nobody knows what it had done by then: {_last_words(result)}"
+        return {one: {"failed": True, "ok": False, "fell": fell, "msg": printable(msg, 2 * _LONGEST)} for one in names}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         self._told_too: list[str] = []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A group that is disturbed: its inventory, its runs, and the client that asks it something all the while."""
+"""Groups that are disturbed: their inventory, their runs, and the client that asks them something all the while."""
 
 from __future__ import annotations
 
@@ -41,34 +41,18 @@ class Background:
         return Run(self.process.returncode, self.out.read_text(errors="replace"))
 
 
-class Case(Life):
-    """One site for one row."""
+class Disturbed(Life):
+    """A site whose runs meet the test at points of theirs, and whose hosts can be cut off."""
 
     folder: Path
-    fault: Fault
 
-    def prepare(self, fault: Fault) -> None:
-        """Make it ready for a row; one that another row has left is as new."""
-        self.fault = fault
-        self.meeting = self.folder / f"meeting-{fault.name}"
+    def begin(self, name: str) -> None:
+        """Make it ready for a trial of that name."""
+        self.meeting = self.folder / f"meeting-{name}"
         self.meeting.mkdir()
-        self.cause = self.folder / "cause"
         self.runs: list[Background] = []
-        self.written = self.told()
-        # A host that is in no inventory any more still runs what it ran.
-        self.every_state = super().states
-        self.before: dict[str, int] = {}
-        # What a row's functions keep from one to the other.
-        self.keep: dict[str, t.Any] = {}
         self.undo: list[t.Callable[[], t.Any]] = []
         self.complaints: list[str] = []
-        self.known_routers: dict[str, str] = {}
-
-    def told(self) -> str:
-        """The inventory, but for what `edit` changes."""
-        engine = {**self.group["engine"], "args": []}
-        groups = {**self.groups, "g": {**self.group, "engine": engine}}
-        return json.dumps([groups, self.hosts], sort_keys=True)
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------
 
@@ -159,11 +143,70 @@ class Case(Life):
         (self.meeting / f"skew-{host}").write_text(str(seconds))
 
     def reachable(self) -> None:
-        for file in [*self.meeting.glob("down-*"), *self.meeting.glob("cut-*")]:
-            file.unlink()
+        for what in ("down", "cut", "fall"):
+            for file in self.meeting.glob(f"{what}-*"):
+                file.unlink()
+
+    def fall_over(self, host: str, phase: str) -> None:
+        """The module of that phase is killed there, and says nothing."""
+        (self.meeting / f"fall-{host}").write_text(phase)
 
     def state_of(self, host: str) -> Path:
         return Path(self.hosts[host].get("pd_state_dir", self.state))
+
+    # -- members -------------------------------------------------------------------------------------------------------------------
+
+    def running(self) -> dict[str, int]:
+        """The pid of each member that lives."""
+        return self.pids()
+
+    def locks(self) -> list[Path]:
+        """The locks that somebody has."""
+        found = [file for state in self.states for file in state.glob("groups/*/lock.json")]
+        return [file for file in found if json.loads(file.read_text() or "null")]
+
+    def left(self) -> list[str]:
+        """What is left on the hosts: processes, and files of the group."""
+        found = [f"process {pid}" for state in self.states for pid in support_runtime.marked(str(state))]
+        for state in self.states:
+            found += [f"supervisord {pid} of {state}" for pid in support_runtime.supervisords(str(state))]
+            found += [str(p) for p in state.rglob("*") if p.is_file() and "groups" in p.relative_to(state).parts]
+        return found
+
+    def clean(self) -> None:
+        for undo in reversed(self.undo):
+            undo()
+        self.go()
+        for run in self.runs:
+            if run.process.poll() is None:
+                os.kill(run.process.pid, signal.SIGKILL)
+                run.process.wait(10)
+        super().clean()
+
+
+class Case(Disturbed):
+    """One site for one row."""
+
+    fault: Fault
+
+    def prepare(self, fault: Fault) -> None:
+        """Make it ready for a row; one that another row has left is as new."""
+        self.fault = fault
+        self.begin(fault.name)
+        self.cause = self.folder / "cause"
+        self.written = self.told()
+        # A host that is in no inventory any more still runs what it ran.
+        self.every_state = super().states
+        self.before: dict[str, int] = {}
+        # What a row's functions keep from one to the other.
+        self.keep: dict[str, t.Any] = {}
+        self.known_routers: dict[str, str] = {}
+
+    def told(self) -> str:
+        """The inventory, but for what `edit` changes."""
+        engine = {**self.group["engine"], "args": []}
+        groups = {**self.groups, "g": {**self.group, "engine": engine}}
+        return json.dumps([groups, self.hosts], sort_keys=True)
 
     def records(self) -> list[dict[str, t.Any]]:
         """What each host has written of the group."""
@@ -176,12 +219,6 @@ class Case(Life):
             for state in self.states
             for file in state.glob("groups/*/members/*/label.json")
         }
-
-    # -- members -------------------------------------------------------------------------------------------------------------------
-
-    def running(self) -> dict[str, int]:
-        """The pid of each member that lives."""
-        return self.pids()
 
     @property
     def group(self) -> dict[str, t.Any]:
@@ -246,29 +283,6 @@ class Case(Life):
     @property
     def model(self) -> Path:
         return Path(self.group["model"])
-
-    def locks(self) -> list[Path]:
-        """The locks that somebody has."""
-        found = [file for state in self.states for file in state.glob("groups/*/lock.json")]
-        return [file for file in found if json.loads(file.read_text() or "null")]
-
-    def left(self) -> list[str]:
-        """What is left on the hosts: processes, and files of the group."""
-        found = [f"process {pid}" for state in self.states for pid in support_runtime.marked(str(state))]
-        for state in self.states:
-            found += [f"supervisord {pid} of {state}" for pid in support_runtime.supervisords(str(state))]
-            found += [str(p) for p in state.rglob("*") if p.is_file() and "groups" in p.relative_to(state).parts]
-        return found
-
-    def clean(self) -> None:
-        for undo in reversed(self.undo):
-            undo()
-        self.go()
-        for run in self.runs:
-            if run.process.poll() is None:
-                os.kill(run.process.pid, signal.SIGKILL)
-                run.process.wait(10)
-        super().clean()
 
 
 def _shortened(text: str) -> str:

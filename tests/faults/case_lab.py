@@ -12,7 +12,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from faults.case import SECRET, Case
+from faults.case import SECRET, Case, Disturbed
 from faults.model import Fault
 from integration.conftest import spec
 from lab.fixture import Lab
@@ -22,7 +22,7 @@ PORT = 8000
 STATE = "/var/lib/inferops-pd"
 
 
-class LabCase(Case):
+class LabHosts(Disturbed):
     """Hosts of their own, which a test can cut off."""
 
     lab: Lab
@@ -32,14 +32,6 @@ class LabCase(Case):
         common = {**self.lab.inventory["vars"], "pd_groups": self.groups, "pd_port_range": "25000-25063"}
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": common}}))
-
-    @property
-    def address(self) -> str:
-        return self.lab.address("h1")
-
-    @property
-    def addresses(self) -> list[str]:
-        return [self.lab.address(host) for host in self.hosts]
 
     def locks(self) -> list[Path]:
         look = f"find {STATE}/groups/*/lock.json -size +5c 2>/dev/null; true"
@@ -54,9 +46,6 @@ class LabCase(Case):
                 told = dict(line.split("=", 1) for line in block.splitlines() if line)
                 found[told["Id"][len("inferops-pd-") : -len(".service")]] = int(told["MainPID"])
         return found
-
-    def records(self) -> list[dict[str, t.Any]]:
-        return [json.loads(self.lab.ssh(host, f"cat {STATE}/groups/g/record.json")) for host in self.hosts]
 
     def left(self) -> list[str]:
         look = (
@@ -107,13 +96,30 @@ class LabCase(Case):
             )
 
 
-def make(lab: Lab, folder: Path, fault: Fault) -> LabCase:
+class LabCase(LabHosts, Case):
+    @property
+    def address(self) -> str:
+        return self.lab.address("h1")
+
+    @property
+    def addresses(self) -> list[str]:
+        return [self.lab.address(host) for host in self.hosts]
+
+    def records(self) -> list[dict[str, t.Any]]:
+        return [json.loads(self.lab.ssh(host, f"cat {STATE}/groups/g/record.json")) for host in self.hosts]
+
+
+def share(lab: Lab) -> None:
+    """Engine, router and model as far as hosts are asked about them, where every host sees them."""
     shutil.copytree(ROOT / "tests" / "standin", lab.share / "standin", dirs_exist_ok=True)
     model = lab.share / "model"
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text('{"model_type": "standin", "torch_dtype": "float32"}')
-    changes: dict[str, t.Any] = {key: dict(value) for key, value in fault.spec.items()}
-    group = spec(Path("/srv/lab/model"), PORT, runtime="systemd", **changes)
+
+
+def lab_spec(port: int, **changes: t.Any) -> dict[str, t.Any]:
+    """A 1P1D group of what hosts of the lab have."""
+    group = spec(Path("/srv/lab/model"), port, runtime="systemd", **changes)
     group["engine"] |= {"executable": "/srv/lab/standin/vllm", "secrets": {"HF_TOKEN": SECRET}}
     group["engine"]["env"] = {
         "STANDIN_PYTHON": "/usr/bin/python3",
@@ -121,6 +127,12 @@ def make(lab: Lab, folder: Path, fault: Fault) -> LabCase:
         **group["engine"].get("env", {}),
     }
     group["roles"]["router"]["executable"] = "/srv/lab/standin/vllm-router"
+    return group
+
+
+def make(lab: Lab, folder: Path, fault: Fault) -> LabCase:
+    share(lab)
+    group = lab_spec(PORT, **{key: dict(value) for key, value in fault.spec.items()})
     for role, host in (("prefill", "h1"), ("decode", "h2"), ("router", "h1")):
         group["roles"][role]["hosts"] = host
     made = LabCase.__new__(LabCase)

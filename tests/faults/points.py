@@ -4,7 +4,8 @@
 """The phases of a run, and the meeting points between a run and the test that disturbs it. No Ansible: the plugins beside this load it.
 
 A run is told one point by its environment (PD_FAULT_POINT=before:start). When it comes there it makes the file `reached` in PD_FAULTS and,
-before and after a phase, stands still until the test makes the file `go`. During a phase it does not stand still: the module runs on."""
+before and after a phase, stands still until the test makes the file `go`. During a phase it does not stand still: the module runs on.
+A run of several waves comes to a phase in each: before:lock:2 is met in the second."""
 
 from __future__ import annotations
 
@@ -45,7 +46,13 @@ def place() -> Path | None:
 
 
 def is_point(when: str, phase: str) -> bool:
-    return bool(phase) and os.environ.get("PD_FAULT_POINT") == f"{when}:{phase}"
+    wanted = os.environ.get("PD_FAULT_POINT", "").split(":")[:2]
+    return bool(phase) and wanted == [when, phase]
+
+
+def wave() -> int:
+    """In which of its waves the run is met, the first being 1."""
+    return int(os.environ.get("PD_FAULT_POINT", "").partition(":")[2].partition(":")[2] or 1)
 
 
 def reach() -> bool:

@@ -18,6 +18,10 @@ from ports import free_block
 from support import ROOT, Run, Site
 
 STANDIN = ROOT / "tests" / "standin"
+# The lock of a run on another machine.
+HELD_ELSEWHERE: dict[str, t.Any] = {
+    "run": "theirs", "who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"},
+}  # fmt: skip
 
 
 def spec(model: Path, port: int, **changes: t.Any) -> dict[str, t.Any]:
@@ -105,11 +109,8 @@ class Life(Site):
 
     def lock_from_elsewhere(self, group: str = "g", state: Path | None = None) -> dict[str, t.Any]:
         """Have a run on another machine hold a group's lock on one of its hosts."""
-        held = {
-            "run": "theirs", "who": "ops@elsewhere pid 7", "since": 1.0, "expires": 4e9, "process": {"pid": 7, "machine": "x"},
-        }  # fmt: skip
-        ((state or self.states[0]) / f"groups/{group}/lock.json").write_text(json.dumps(held))
-        return held
+        ((state or self.states[0]) / f"groups/{group}/lock.json").write_text(json.dumps(HELD_ELSEWHERE))
+        return HELD_ELSEWHERE
 
     def untouched(self) -> bool:
         """Whether no run has left anything on any host."""

@@ -18,6 +18,7 @@ from integration import support_runtime as support
 from ports import free_ports
 from support import ROOT
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Order, Work
 from ansible_collections.inferops.pd.plugins.module_utils._host.observe import Request as Observed
@@ -26,6 +27,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Requ
 from ansible_collections.inferops.pd.plugins.module_utils._host.watch import Watch, Watched
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import driver
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
+from ansible_collections.inferops.pd.plugins.plugin_utils.run_folder import Index, RunFolder
 
 pytestmark = pytest.mark.integration
 ME = support.ME
@@ -222,11 +224,14 @@ def test_the_action_waits_and_tells(group: Group) -> None:
     member = group.member("exit_at_load")
     group.start(member)
     member["parts"][0]["host"] = "localhost"
-    plan = {"group": "g", "generation": 1, "runtime": "supervisor", "members": [member], "readiness": "any_per_role"}
-    given = {"plan": plan, "state_dir": group.state.root}
-    told = support.module("members_wait", given)
-    assert told["not_ready"].keys() == {"g-decode-0"}
-    assert "unrecognized arguments" in told["msg"]
-    assert told["members"]["g-decode-0"]["outcome"] == "failed"
+    share = support.slice_of("g", [member])
+    here = {"through": "localhost", "present": [], "absent": [], "observed": None}
+    made = {**share, "kind": "group", "mode": "vllm-nixl", "readiness": "any_per_role", "hosts": {"localhost": here}}
+    folder = RunFolder.create(Index([["g"]], [0]), {"g": Plan.from_plain(made, "localhost")})
+    given = {"run": folder.path, "wave": 0, "state_dir": group.state.root}
     with pytest.raises(AssertionError, match="SKIPPED"):
         support.module("members_wait", given, check=True)
+    assert "unrecognized arguments" in support.module("members_wait", given)["not_ready"]["g"]
+    said = folder.said_by(0, "wait", "localhost")["g"]
+    assert said["not_ready"].keys() == {"g-decode-0"}
+    assert said["members"]["g-decode-0"]["outcome"] == "failed"

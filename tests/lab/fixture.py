@@ -24,12 +24,21 @@ PATIENCE = 1200
 
 
 class Lab:
-    """Hosts that are up: h1, h2, h3."""
+    """Hosts that are up: h1, h2, h3; of more, `grow` is asked."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.inventory: dict[str, t.Any] = yaml.safe_load((folder / "inventory.yml").read_text())["all"]
+        self.inventory = self._inventory()
         self.names = sorted(self.inventory["hosts"])[:HOSTS]
+
+    def _inventory(self) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", yaml.safe_load((self.folder / "inventory.yml").read_text())["all"])
+
+    def grow(self, hosts: int) -> None:
+        """Have so many of them, until the lab goes down."""
+        up = script("up", str(hosts))
+        assert up.returncode == 0, f"{up.stdout}{up.stderr}"
+        self.inventory = self._inventory()
 
     @property
     def share(self) -> Path:

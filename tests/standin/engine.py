@@ -26,6 +26,7 @@ Environment:
     die_while:FILE      the same, but only while FILE is there
     die_telling:NAME    the same, and the ValueError holds the value of the variable NAME
     crash_once:FILE     the same with a RuntimeError, but only while FILE is not there (it is made)
+    hang_while:FILE     not ready while FILE is there, its process lives, no reason logged
     hang_at_load        never ready, its process lives, no reason logged
     block_size          never ready, and logs the block size that the platform refuses
     side_channel_taken  never ready, and logs that the side channel's port is taken (as it really does when it is)
@@ -165,6 +166,8 @@ class Engine:
         time.sleep(float(os.environ.get("STANDIN_LOAD", "0.3")))
         if "hang_at_load" in self.fails:
             hang()
+        while os.path.exists(self.fails.get("hang_while", "")):
+            time.sleep(0.2)
         self.die_for_a_reason()
         once = self.fails.get("crash_once")
         if "die_at_load" in self.fails or (once and not os.path.exists(once)):

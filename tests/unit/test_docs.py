@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -232,3 +234,36 @@ def test_the_commands_of_the_first_pages_exist(page):
     assert called
     assert called <= there
     assert set(re.findall(r"-e (pd_\w+)=", told)) <= set(re.findall(r"`(pd_\w+)`", text("playbooks.md")))
+
+
+def documented(name: str) -> dict[str, dict]:
+    """The options of a module, with those of its fragments. What is read first is what a module has itself."""
+    tree = ast.parse((Path(ROOT) / "plugins/modules" / f"{name}.py").read_text(encoding="utf-8"))
+    (doc,) = (n.value.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "DOCUMENTATION")
+    doc = yaml.safe_load(doc)
+    options: dict[str, dict] = {}
+    for fragment in doc.get("extends_documentation_fragment", []):
+        _namespace, _collection, file, *attribute = fragment.split(".")
+        made = importlib.import_module(
+            f"ansible_collections.inferops.pd.plugins.doc_fragments.{file}"
+        ).ModuleDocFragment
+        options |= yaml.safe_load(getattr(made, attribute[0].upper() if attribute else "DOCUMENTATION"))["options"]
+    return options | (doc.get("options") or {})
+
+
+@pytest.mark.parametrize("name", sorted(f.stem for f in (Path(ROOT) / "plugins/action").glob("[a-z]*.py")))
+def test_what_an_action_takes_is_what_its_module_documents(name):
+    """Of a module that runs on hosts, some options are filled in by its action: these are only the module's. An action without arguments
+    of its own hands them on as they are."""
+    path = f"ansible_collections.inferops.pd.plugins.action.{name}"
+    taken = getattr(importlib.import_module(path).ActionModule, "ARGUMENTS", None)
+    if not taken:
+        return
+    told = documented(name)
+    own = {option for option, one in told.items() if "Filled in by the action plugin" not in str(one["description"])}
+    assert own - set(taken) == set(), "documented, and refused"
+    assert set(taken) - set(told) == set(), "taken, and not documented"
+    for option, one in taken.items():
+        for key in ("type", "elements", "default"):
+            assert (option, key, told[option].get(key)) == (option, key, one.get(key))
+        assert (option, sorted(told[option].get("choices", []))) == (option, sorted(one.get("choices", [])))

@@ -5,11 +5,13 @@
 work on hosts and the real verdicts, in memory.
 
 What must hold is asked after every step, and at every write of every run in it: no live router anywhere, reachable or not, reaches members
-of two formations or of another group. At the end of each walk everything comes back: then a clean run converges, and the one after it
-changes nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
+of two formations or of another group. A run is of one group or of both, in one wave or in two: whatever becomes of one of them, the other
+is as if it had been alone. Who has ended, well or badly, holds no lock. At the end of each walk everything comes back: then a clean run
+converges, and the one after it changes nothing. `PD_WALKS=20000` makes other and more walks; `make test-faults` makes 2,000."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import typing as t
 
@@ -31,11 +33,26 @@ ROUTER_PORTS = {"demo": 8000, "other": 8001}
 hosts_ = st.sampled_from(HOSTS)
 some_hosts = st.lists(hosts_, min_size=1, max_size=3, unique=True)
 groups_ = st.sampled_from(GROUPS)
+MEMBERS = [f"{group}-{name}" for group in GROUPS for name in ("prefill-0", "decode-0", "decode-1")]
 counts_ = st.integers(1, 3)
 # Modes, and how each is told the length of a context. Decode members of the second take a prefill for the one before at its address.
 LENGTH = {"vllm-nixl": "--max-model-len", "sglang-nixl": "--context-length"}
 phases_ = st.sampled_from(["lock", "leave", "router_stop", "stop", "start", "wait", "router", "endpoint", "forget"])
 moments_ = st.none() | st.integers(1, 25)
+
+
+class Groups(t.NamedTuple):
+    """What a run is of: the groups in the order in which they are planned, and how many of them go together."""
+
+    names: tuple[str, ...]
+    parallel: int | None = None
+
+
+runs_ = st.builds(
+    Groups,
+    st.sampled_from([("demo",), ("other",), ("demo", "other"), ("other", "demo")]),
+    st.sampled_from([None, 1, 2]),
+)
 
 
 class Fall(Exception):  # noqa: N818 - what happens to it
@@ -178,82 +195,92 @@ class Histories(RuleBasedStateMachine):
 
     # -- runs ------------------------------------------------------------------------------------------------------------
 
-    @rule(group=groups_, lower=st.booleans())
-    def deploys(self, group: str, lower: bool) -> None:
-        self._run(group, "deploy", allow_scale_down=lower)
+    @rule(groups=runs_, lower=st.booleans())
+    def deploys(self, groups: Groups, lower: bool) -> None:
+        self._run(groups, "deploy", allow_scale_down=lower)
 
-    @rule(group=groups_)
-    def restarts(self, group: str) -> None:
-        self._run(group, "restart")
+    @rule(groups=runs_)
+    def restarts(self, groups: Groups) -> None:
+        self._run(groups, "restart")
 
-    @rule(group=groups_, prefill=counts_, decode=counts_)
-    def scales(self, group: str, prefill: int, decode: int) -> None:
-        self._run(group, "scale", counts={"prefill": prefill, "decode": decode})
+    @rule(groups=runs_, prefill=counts_, decode=counts_)
+    def scales(self, groups: Groups, prefill: int, decode: int) -> None:
+        self._run(groups, "scale", counts={"prefill": prefill, "decode": decode})
 
-    @rule(group=groups_)
-    def removes(self, group: str) -> None:
-        self._run(group, "remove")
+    @rule(groups=runs_)
+    def removes(self, groups: Groups) -> None:
+        self._run(groups, "remove")
 
-    @rule(group=groups_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, fence=st.booleans())
-    def states_that_a_host_is_lost(self, group: str, action: str, host: str, fence: bool) -> None:
+    @rule(groups=runs_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, fence=st.booleans())
+    def states_that_a_host_is_lost(self, groups: Groups, action: str, host: str, fence: bool) -> None:
         """True or false, as it may be: fenced it is true."""
-        self._run(group, action, lost=[host], fence="pd_fence_command" if fence else "")
+        self._run(groups, action, lost=[host], fence="pd_fence_command" if fence else "")
 
-    @rule(group=groups_, action=st.sampled_from(["deploy", "restart"]), left_out=hosts_)
-    def runs_with_limit(self, group: str, action: str, left_out: str) -> None:
-        self._run(group, action, limit={left_out})
+    @rule(groups=runs_, action=st.sampled_from(["deploy", "restart"]), left_out=hosts_)
+    def runs_with_limit(self, groups: Groups, action: str, left_out: str) -> None:
+        self._run(groups, action, limit={left_out})
 
-    @rule(group=groups_, action=st.sampled_from(["deploy", "restart", "remove"]), at=st.integers(1, 25))
-    def is_killed_in_the_middle_of_a_run(self, group: str, action: str, at: int) -> None:
+    @rule(groups=runs_, action=st.sampled_from(["deploy", "restart", "remove"]), at=st.integers(1, 25))
+    def is_killed_in_the_middle_of_a_run(self, groups: Groups, action: str, at: int) -> None:
         """The controller falls over between two writes."""
-        self._run(group, action, fall_at=at)
+        self._run(groups, action, fall_at=at)
 
-    @rule(group=groups_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, at=phases_)
-    def loses_a_host_in_the_middle_of_a_run(self, group: str, action: str, host: str, at: str) -> None:
-        self._run(group, action, at=at, then=lambda: self.falls_silent(host))
+    @rule(groups=runs_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, at=phases_)
+    def loses_a_host_in_the_middle_of_a_run(self, groups: Groups, action: str, host: str, at: str) -> None:
+        self._run(groups, action, at=at, then=lambda: self.falls_silent(host))
 
     @rule(
-        group=groups_,
+        groups=runs_,
         action=st.sampled_from(["deploy", "restart", "remove"]),
         second=st.sampled_from(["deploy", "restart", "remove", "scale"]),
-        other=groups_,
+        others=runs_,
         at=phases_ | st.just("plan"),
         moved=st.none() | some_hosts,
         count=counts_,
     )
     def meets_another_run(
-        self, group: str, action: str, second: str, other: str, at: str, moved: list[str] | None, count: int
+        self, groups: Groups, action: str, second: str, others: Groups, at: str, moved: list[str] | None, count: int
     ) -> None:
         """Another terminal, and maybe another checkout of the spec, plans and works in the middle of this run."""
 
         def meet() -> None:
             before = memory.copied(self.spec)
-            if moved:
-                self.spec[other]["roles"]["decode"]["hosts"] = ":".join(moved)
-            self._run(other, second, counts={"decode": count} if second == "scale" else {})
+            for name in others.names if moved else ():
+                self.spec[name]["roles"]["decode"]["hosts"] = ":".join(moved or ())
+            self._run(others, second, counts={"decode": count} if second == "scale" else {})
             self.spec = before
 
-        self._run(group, action, at=at, then=meet)
+        self._run(groups, action, at=at, then=meet)
 
     @rule(
-        group=groups_,
+        groups=runs_,
         action=st.sampled_from(["deploy", "restart", "scale"]),
         count=counts_,
-        late=st.sets(st.sampled_from(["prefill-0", "decode-0", "decode-1"])),
+        never=st.sets(st.sampled_from(MEMBERS)),
+        late=st.dictionaries(st.sampled_from(MEMBERS), st.integers(2, 3)),
         undo=st.booleans(),
         unread=st.booleans(),
         at=st.none() | st.integers(1, 25),
     )
     def has_members_that_do_not_come_up(
-        self, group: str, action: str, count: int, late: set[str], undo: bool, unread: bool, at: int | None
+        self,
+        groups: Groups,
+        action: str,
+        count: int,
+        never: set[str],
+        late: dict[str, int],
+        undo: bool,
+        unread: bool,
+        at: int | None,
     ) -> None:
-        """Some load for ever; the run may take back what it made, may not have read the router's registry, and may fall over."""
-        never = {f"{group}-{name}" for name in late}
+        """Some load for ever, or for longer than others wait; the run may take back what it made, may not have read the router's registry,
+        and may fall over."""
         counts = {"counts": {"decode": count}} if action == "scale" else {}
-        self._run(group, action, fall_at=at, undo=undo, never=never, unread=unread, **counts)
+        how = {"undo": undo, "never_ready": never, "late": late}
+        self._run(groups, action, fall_at=at, how=how, unread=unread, **counts)
 
     @rule(
-        group=groups_,
+        groups=runs_,
         action=st.sampled_from(["deploy", "restart", "remove"]),
         at=st.integers(1, 20),
         number=st.integers(0, 11),
@@ -261,7 +288,7 @@ class Histories(RuleBasedStateMachine):
         host=st.none() | hosts_,
     )
     def something_happens_in_a_phase(
-        self, group: str, action: str, at: int, number: int, what: str, host: str | None
+        self, groups: Groups, action: str, at: int, number: int, what: str, host: str | None
     ) -> None:
         """Between two writes members crash, or their runtime starts them again, and a host falls silent."""
 
@@ -273,7 +300,7 @@ class Histories(RuleBasedStateMachine):
             for one in range(12) if what == "all start" else [number] if what == "starts" else []:
                 self.is_started_again_by_its_runtime(one)
 
-        self._run(group, action, at_write=at, then=then)
+        self._run(groups, action, at_write=at, then=then)
 
     @rule(group=groups_, number=st.integers(0, 2), at=st.none() | st.integers(1, 45), more=st.booleans())
     def prefills_die_and_come_back(self, group: str, number: int, at: int | None, more: bool) -> None:
@@ -281,7 +308,7 @@ class Histories(RuleBasedStateMachine):
         mine = [m for _host, m in self._running() if m["label"]["group"] == group and m["label"]["role"] == "prefill"]
         for member in mine if more else mine[number : number + 1]:
             member |= {"state": "exited", "ready": False, "why": "exit code 137"}
-        self._run(group, "deploy", fall_at=at)
+        self._run(Groups((group,)), "deploy", fall_at=at)
 
     @rule(group=groups_)
     def all_of_a_group_die(self, group: str) -> None:
@@ -368,14 +395,14 @@ class Histories(RuleBasedStateMachine):
         self.nothing_is_mixed()
 
     def _converge(self, group: str) -> None:
-        self._run(group, "deploy")
+        self._run(Groups((group,)), "deploy")
         made = self._plan(group, "deploy")
         if made is None:
             return
         if made.plan["pending"]:
             if self._plan(group, "restart") is None:
                 return
-            self._run(group, "restart")
+            self._run(Groups((group,)), "restart")
             made = self._plan(group, "deploy")
         if made is None or "does-not-fit" in made.codes or "port-range-too-small" in made.codes:
             return
@@ -420,7 +447,7 @@ class Histories(RuleBasedStateMachine):
         self.fleet.silent = silent | set(limit)
         try:
             if action == "remove":
-                more = {key: value for key, value in more.items() if key in ("lost", "fence")}
+                more = {key: value for key, value in more.items() if key in ("lost", "fence", "run")}
                 made = self.fleet.removal(group, away=sorted(self.away), **more)
             else:
                 made = self.fleet.plan(
@@ -432,46 +459,56 @@ class Histories(RuleBasedStateMachine):
 
     def _run(
         self,
-        group: str,
+        groups: Groups,
         action: str,
         at: str | None = None,
         then: t.Callable[[], None] = lambda: None,
         fall_at: int | None = None,
         at_write: int | None = None,
-        undo: bool = False,
-        never: t.Collection[str] = (),
+        how: t.Mapping[str, t.Any] | None = None,
         unread: bool = False,
         **more: t.Any,
     ) -> None:
         """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`;
-        at the write `fall_at` the run falls over. `never` are members that do not come up; with `unread` no registry answers while it
-        plans."""
+        at the write `fall_at` the run falls over. `how` is what else becomes of it (memory.Hosts); with `unread` no registry answers while
+        it plans."""
         mute = [(m, m["registered"]) for _h, m in self._running() if unread and m.get("registered") is not None]
         for member, _registry in mute:
             member["registered"] = None
-        made = self._plan(group, action, **more)
+        plans = self._plans(groups.names, action, **more)
         for member, registry in mute:
             member["registered"] = registry
-        if made is not None:
-            self._carry_out(made, group, action, at, then, fall_at, at_write, {"undo": undo, "never_ready": never})
+        if plans:
+            self._carry_out(plans, groups, action, at, then, fall_at, at_write, how or {})
+
+    def _plans(self, names: t.Iterable[str], action: str, **more: t.Any) -> list[dict[str, t.Any]]:
+        """Each beside those before it. One that is refused takes nothing from the others."""
+        run, plans = self.fleet.run(), list[dict[str, t.Any]]()
+        for name in names:
+            mine = dataclasses.replace(run, formation=self.fleet.run().formation)
+            made = self._plan(name, action, run=mine, reserved=list(plans), **more)
+            if made is not None:
+                plans.append({**made.plan, "dead_locks": sorted(self.dead)})
+        return plans
 
     def _carry_out(
         self,
-        made: Made,
-        group: str,
+        plans: list[dict[str, t.Any]],
+        groups: Groups,
         action: str,
         at: str | None,
         then: t.Callable[[], None],
         fall_at: int | None,
         at_write: int | None,
-        how: dict[str, t.Any],
+        how: t.Mapping[str, t.Any],
     ) -> None:
-        writes, left = 0, [at]
+        names = [plan["group"] for plan in plans]
+        told, writes, left = f"{action} of {', '.join(names)}", 0, [at]
 
         def before_write() -> None:
             nonlocal writes
             writes += 1
-            self._look(f"at write {writes} of {action} of {group}")
+            self._look(f"at write {writes} of {told}")
             if writes == at_write:
                 then()
             if writes == fall_at:
@@ -484,33 +521,67 @@ class Histories(RuleBasedStateMachine):
 
         if at == "plan":
             before_phase("plan")
-        for host in (one["host"] for one in made.plan["fence"]):
+        for host in (one["host"] for plan in plans for one in plan["fence"]):
             self._end(host)
-        others = self._of_others(group)
-        made.plan["dead_locks"] = sorted(self.dead)
-        hosts = memory.Hosts(
-            self.fleet.facts,
-            silent=lambda host: host in self.fleet.silent or host in self.away,
-            before_write=before_write,
-            before_phase=before_phase,
-            now=lambda: self.clock,
-            **how,
-        )
+        before = memory.copied(self.fleet.facts)
+        hosts = self._hosts(self.fleet.facts, how, before_write=before_write, before_phase=before_phase)
+        ended: dict[str, bool] = {}
         try:
-            memory.carry_out(made.plan, hosts)
+            ended = memory.carry_out_all(plans, hosts, groups.parallel)
         except Fall:
-            self.dead.add(made.plan["run"])
+            self.dead.add(plans[0]["run"])
         self.fleet.said = hosts.said
+        if ended:
+            self._no_lock_stays(plans[0]["run"], hosts.lost, told)
         if at is None and at_write is None:
-            assert self._of_others(group) == others, f"{action} of {group} touched another group"
+            self._touches_nobody_else(names, before, told)
+            if ended and not all(ended.values()) and action != "restart":
+                self._is_as_if_alone(plans, before, how, told)
 
-    def _of_others(self, group: str) -> list[t.Any]:
-        """What is none of a run's business."""
+    def _hosts(self, facts: dict[str, memory.Facts], how: t.Mapping[str, t.Any], **hooks: t.Any) -> memory.Hosts:
+        def silent(host: str) -> bool:
+            return host in self.fleet.silent or host in self.away
+
+        return memory.Hosts(facts, silent=silent, now=lambda: self.clock, **hooks, **how)
+
+    def _touches_nobody_else(self, names: t.Collection[str], before: dict[str, memory.Facts], told: str) -> None:
+        for group in set(GROUPS) - set(names):
+            assert self._of(group) == self._of(group, before), f"{told} touched {group}"
+
+    def _no_lock_stays(self, run: str, lost: t.Collection[str], told: str) -> None:
+        """But on a host that nobody could ask to give it back."""
+        held = {
+            (host, group)
+            for host, facts in self.fleet.facts.items()
+            for group, lock in facts["locks"].items()
+            if lock["run"] == run and host not in lost
+        }
+        assert not held, f"{told} has ended, and holds {sorted(held)}: {self.fleet.said}"
+
+    def _is_as_if_alone(
+        self, plans: list[dict[str, t.Any]], before: dict[str, memory.Facts], how: t.Mapping[str, t.Any], told: str
+    ) -> None:
+        """Whatever one group of the run has failed over, the other is what the same plan makes of it by itself."""
+        for plan in plans if len(plans) > 1 else ():
+            facts = memory.copied(before)
+            memory.carry_out_all([plan], self._hosts(facts, how))
+            mine, alone = self._of(plan["group"]), self._of(plan["group"], facts)
+            assert mine == alone, f"{told}: {plan['group']} is {mine}, alone {alone}; {self.fleet.said}"
+
+    def _of(self, group: str, facts: dict[str, memory.Facts] | None = None) -> list[t.Any]:
+        """The members and records of a group, but for which process it is."""
         return memory.copied(
             [
-                [m for m in facts["members"] if m["label"]["group"] != group]
-                + [r for g, r in facts["records"].items() if g != group]
-                for facts in self.fleet.facts.values()
+                sorted(
+                    (
+                        {k: v for k, v in m.items() if k != "process_id"}
+                        for m in one["members"]
+                        if m["label"]["group"] == group
+                    ),
+                    key=lambda m: m["label"]["member"],
+                )
+                + [r for g, r in one["records"].items() if g == group]
+                for one in (facts or self.fleet.facts).values()
             ]
         )
 

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
-import socket
-import tempfile
-import threading
 import typing as t
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from fuzz.inputs import ODD, places, put
@@ -19,11 +18,10 @@ from fuzz.surfaces import ADDRS, CARDS, ENGINE, ROUTES, RULES
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import json_text
 from ansible_collections.inferops.pd.plugins.module_utils._probes import firewall, gpus, links
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_host, docker_said
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import docker_host, docker_said, supervisor_rpc
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.supervisor import Supervisor
-from ansible_collections.inferops.pd.plugins.module_utils._runtimes.supervisor_rpc import Rpc
 
 NIC = {"ifname": "good0", "flags": ["UP"], "mtu": 1500, "addr_info": [{"local": "192.0.2.7", "prefixlen": 24}]}
 WAY = {"dst": "default", "dev": "good0"}
@@ -174,23 +172,15 @@ CALLED = b"<methodResponse><params><param><value>%s</value></param></params></me
         CALLED % b"<struct><member><value><array><data/></array></value><value>1</value></member></struct>",
     ],
 )
-def test_what_answers_and_is_no_supervisord(body: bytes) -> None:
-    def serve(listening: socket.socket) -> None:
-        connection = listening.accept()[0]
-        connection.recv(65536)
-        connection.sendall(
-            b"HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-        )
-        connection.close()
+def test_what_answers_and_is_no_supervisord(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = b"HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(f"{folder}/s")
-        listening.listen(1)
-        server = threading.Thread(target=serve, args=(listening,), daemon=True)
-        server.start()
-        with pytest.raises(HostError, match=r"what answers on .* is no supervisord"):
-            Rpc(f"{folder}/s").call("supervisor.getAllProcessInfo")
-        server.join()
+    def connect(connection: t.Any) -> None:
+        connection.sock = mock.Mock(makefile=lambda *_mode: io.BytesIO(answer))
+
+    monkeypatch.setattr(supervisor_rpc._Connection, "connect", connect)
+    with pytest.raises(HostError, match=r"what answers on /s is no supervisord"):
+        supervisor_rpc.Rpc("/s").call("supervisor.getAllProcessInfo")
 
 
 def test_what_an_engine_says_is_fit_to_be_shown() -> None:

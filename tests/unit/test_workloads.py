@@ -286,7 +286,7 @@ def test_playbooks_of_both_families_go_through_one_role() -> None:
             (play,) = yaml.safe_load(handle)
         assert play["order"] == "sorted", "whoever takes the first lock is not behind those that wait for it"
         roles |= {
-            t_["ansible.builtin.include_role"]["name"] for t_ in play["tasks"] if "ansible.builtin.include_role" in t_
+            t_["ansible.builtin.import_role"]["name"] for t_ in play["tasks"] if "ansible.builtin.import_role" in t_
         }
     assert roles == {"inferops.pd.group"}
 

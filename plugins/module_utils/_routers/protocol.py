@@ -11,6 +11,7 @@ import json
 import typing as t
 from urllib.parse import urlsplit
 
+from .._core.base import json_text
 from .._core.base.errors import PdError
 from .._probes.credentials import request
 from .._probes.http import Answer, Unanswered
@@ -105,12 +106,10 @@ def read(url: str, timeout: float) -> list[Peer]:
             f"Reading the router's registry: {answer.asked} gave no list of workers: {answer.excerpt()!r}",
             unreadable=True,
         )
-    nameless = next(
-        (w for w in workers if not (isinstance(w, dict) and isinstance(w.get("url"), str) and w["url"])), None
-    )
-    if nameless is not None:
+    nameless = [w for w in workers if not json_text.text(json_text.member(w, "url"))]
+    if nameless:
         # Passed over it would be a member that the router reaches and that nobody compares.
-        told = f"{answer.asked} lists a worker without a URL: {json.dumps(nameless)[:120]}"
+        told = f"{answer.asked} lists a worker without a URL: {json.dumps(nameless[0])[:120]}"
         raise RegistryError(f"Reading the router's registry: {told}", unreadable=True)
     return [_peer(w) for w in workers]
 

@@ -41,6 +41,8 @@ KNOWN = (
     "pd_modes_path",
     "pd_on_failure",
     "pd_out_of_service",
+    "pd_parallel",
+    "pd_patience",
     "pd_port_range",
     "pd_prefill",
     "pd_preflight",

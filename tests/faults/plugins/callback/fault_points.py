@@ -30,6 +30,7 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self._phase = ""
+        self._met = 0
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         name = task.get_name()
@@ -42,6 +43,10 @@ class CallbackModule(CallbackBase):
 
     def _come_to(self, phase: str) -> None:
         left, self._phase = self._phase, phase
-        here = points.is_point("before", phase) or (left != phase and points.is_point("after", left))
-        if here and points.reach():
-            points.stand()
+        if left == phase:
+            # Several tasks of one phase, one after the other.
+            return
+        if points.is_point("before", phase) or points.is_point("after", left):
+            self._met += 1
+            if self._met == points.wave() and points.reach():
+                points.stand()

@@ -12,6 +12,7 @@ description:
   - For the fault suite. With a file C(down-HOST) in E(PD_FAULTS) the host does not answer.
   - With C(cut-HOST), which holds the name of a phase, the module of that phase does its work there, its answer is lost, and the host does
     not answer from then on.
+  - With C(fall-HOST) the module of that phase is killed before it does anything, every time, and the host goes on answering.
   - With C(skew-HOST) the host's clock is off by so many seconds, as far as modules see it.
 author:
   - The inferops.pd contributors (@inferops)
@@ -53,8 +54,9 @@ class Connection(Local):
             cmd = f"PD_SKEW={skew.read_text()} PYTHONPATH={SKEW} {cmd}"
         if not is_module:
             return super().exec_command(cmd, in_data, sudoable)
-        cut = folder / f"cut-{host}"
-        lost = cut.exists() and cut.read_text() == phase
+        if self._meets(folder / f"fall-{host}", phase):
+            return 137, b"", b"Killed"
+        lost = self._meets(folder / f"cut-{host}", phase)
         if points.is_point("during", phase):
             done = self._beside(lambda: super(Connection, self).exec_command(cmd, in_data, sudoable))
         else:
@@ -66,6 +68,10 @@ class Connection(Local):
             )
         self._answer(folder, host)
         return done
+
+    @staticmethod
+    def _meets(file: Path, phase: str) -> bool:
+        return file.exists() and file.read_text() == phase
 
     def _answer(self, folder: Path, host: str) -> None:
         if (folder / f"down-{host}").exists():
