@@ -133,6 +133,15 @@ def test_a_service_that_does_not_answer_ends_the_run_before_the_group_is_touched
     assert site.ask()[0] == 200
 
 
+def test_a_group_whose_service_is_refused_is_not_begun(site: Site) -> None:
+    """Then the group's wave is the first one, and no service has failed in one before it."""
+    site.services(executable=str(site.folder / "nowhere"))
+    run = site.play("deploy").refused()
+    assert "Group g: nothing of it was touched, since it uses lm, which failed in this run." in run.out
+    assert "1 of 2 failed: lm. Not touched: g." in run.out
+    assert site.pids() == {}
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> t.Iterator[Site]:
     """Two hosts with a service each, and no group."""
