@@ -36,7 +36,7 @@ class Background:
         self.process, self.out = process, out
         self.killed = False
 
-    def finish(self, timeout: float = 300) -> Run:
+    def finish(self, timeout: float = 600) -> Run:
         self.process.wait(timeout)
         return Run(self.process.returncode, self.out.read_text(errors="replace"))
 
@@ -124,7 +124,7 @@ class Disturbed(Life):
     def reached(self, run: Background) -> None:
         """Wait until the run is at its point."""
         there = self.meeting / "reached"
-        support_runtime.wait_for(lambda: there.exists() or run.process.poll() is not None, 120, "the run at its point")
+        support_runtime.wait_for(lambda: there.exists() or run.process.poll() is not None, 300, "the run at its point")
         assert there.exists(), f"the run ended before it came to its point:\n{run.out.read_text()[-4000:]}"
 
     def go(self) -> None:
