@@ -138,6 +138,8 @@ def test_a_host_that_has_refused_the_start_writes_nothing() -> None:
     told = {"start": said("start", "refused"), "wait": {"h1": waited("ready")["h1"]}}
     course = judge(planned("deploy"), Course("demo"), "start", told)
     assert (where(course), course.refused) == ("bad", ("h2",))
+    course = replace(course, ending=Ending())
+    assert told_in(planned("deploy"), "endpoint", course) == {"endpoint": {"h1", "h3"}, "unlock": {"h2"}}
 
 
 GOOD, BAD = {"ok": True, "phase": "router"}, {"ok": False, "failed": True, "msg": WORDS, "phase": "router"}
@@ -228,7 +230,7 @@ TOLD: list[tuple[str, str, Course, dict[str, set[str]]]] = [
 ]
 
 
-def told(plan: Plan, phase: str, course: Course, check: bool = False) -> dict[str, set[str]]:
+def told_in(plan: Plan, phase: str, course: Course, check: bool = False) -> dict[str, set[str]]:
     """By the module's phase, who is told."""
     found: dict[str, set[str]] = {}
     for host in plan.through:
@@ -241,22 +243,22 @@ def told(plan: Plan, phase: str, course: Course, check: bool = False) -> dict[st
 
 @pytest.mark.parametrize(("action", "phase", "course", "wanted"), TOLD)
 def test_who_is_told_what(action: str, phase: str, course: Course, wanted: dict[str, set[str]]) -> None:
-    assert told(planned(action), phase, course) == wanted
+    assert told_in(planned(action), phase, course) == wanted
 
 
 @pytest.mark.parametrize("phase", orders.PHASES)
 def test_what_is_over_gives_back_what_is_locked_and_nothing_else(phase: str) -> None:
     plan, over = planned("restart"), Course("demo", over=True, failed=True)
-    assert told(plan, phase, replace(over, locked=True)) == {"unlock": ALL}
-    assert told(plan, phase, over) == {}
-    assert told(plan, phase, Course("demo", done=True, locked=True)) == {}
+    assert told_in(plan, phase, replace(over, locked=True)) == {"unlock": ALL}
+    assert told_in(plan, phase, over) == {}
+    assert told_in(plan, phase, Course("demo", done=True, locked=True)) == {}
 
 
 @pytest.mark.parametrize("phase", orders.PHASES)
 def test_a_check_run_locks_nothing_for_good_and_gives_nothing_back(phase: str) -> None:
     plan = planned("restart")
-    assert told(plan, phase, Course("demo", over=True, locked=True), check=True) == {}
-    assert set(told(plan, phase, ENDED, check=True)) <= {phase}
+    assert told_in(plan, phase, Course("demo", over=True, locked=True), check=True) == {}
+    assert set(told_in(plan, phase, ENDED, check=True)) <= {phase}
 
 
 def test_a_check_run_is_told_of_as_if_all_went_well() -> None:
@@ -266,11 +268,11 @@ def test_a_check_run_is_told_of_as_if_all_went_well() -> None:
         course = judge(plan, course, phase, {}, check=True)
         assert (course.goes_on, course.good) == (True, True)
     # The router of a check run is looked at, although no engine was seen to be ready.
-    assert told(plan, "router", course, check=True) == {"router": HOST_OF_ROUTER}
+    assert told_in(plan, "router", course, check=True) == {"router": HOST_OF_ROUTER}
     course = judge(plan, course, "settle", {}, check=True)
     assert course.ending is not None
     assert (course.ending.registered, course.ending.state) == ("yes", "running")
-    assert told(plan, "endpoint", course, check=True) == {"endpoint": ALL}
+    assert told_in(plan, "endpoint", course, check=True) == {"endpoint": ALL}
     course = judge(plan, course, "final", {}, check=True)
     assert (course.done, course.failed) == (True, False)
 
@@ -428,3 +430,19 @@ def test_who_is_late_while_another_one_renews_its_decodes() -> None:
     assert {name: where(course) for name, course in wave.run().items()} == dict.fromkeys(
         ("demo", "other"), "done locked good"
     )
+
+
+def test_a_removal_that_does_not_end_well_holds_no_lock() -> None:
+    """A member has come back between its stop and the last phase, after which there is none."""
+    fleet = Fleet(h1={"gpus": 2}, h2={"gpus": 2}, h3={})
+    fleet.deploy(group())
+    there = memory.copied(fleet.facts["h2"]["members"])
+
+    def before(phase: str) -> None:
+        if phase == "forget":
+            fleet.facts["h2"]["members"] = there
+
+    hosts = memory.Hosts(fleet.facts, before_phase=before)
+    assert memory.carry_out_all([fleet.removal().plan], hosts) == {"demo": False}
+    assert "demo-decode-0 of it are still there" in hosts.said[0]
+    assert not any(facts["locks"] for facts in fleet.facts.values())

@@ -170,10 +170,13 @@ def _registration(plan: Plan, share: Share, ready: t.Collection[str], check: boo
     }
 
 
-def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
+def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:
     ending = course.ending
-    if ending is None or course.left or parcel.plan.action == "remove" or parcel.host in course.refused:
+    if ending is None or course.left or parcel.plan.action == "remove":
         return None
+    if parcel.host in course.refused:
+        # It did nothing, and nothing of it is written there. It may have given its lock, though, and refused after that.
+        return None if check else Order(share, "unlock")
     if ending.undo is not None:
         share = undone(share, parcel.plan.kind, ending.undo)
     # What this run takes back the router may name from before.
