@@ -328,9 +328,13 @@ def of_two(action: str, second: str) -> tuple[Fleet, list[Plan]]:
     for name, raw, todo in (("demo", group(), action), ("other", other(), second)):
         if todo != "deploy":
             fleet.of(name).deploy(raw, name=name)
+    return fleet, two_plans(fleet, action, second)
+
+
+def two_plans(fleet: Fleet, action: str, second: str) -> list[Plan]:
     made = fleet.plan(group(), action, name="demo")
-    beside = [] if action == "remove" else [made.plan]
-    return fleet, [made.value, fleet.plan(other(), second, name="other", reserved=beside).value]
+    beside = {} if "remove" in (action, second) else {"reserved": [made.plan]}
+    return [made.value, fleet.plan(other(), second, name="other", **beside).value]
 
 
 @pytest.mark.parametrize(
@@ -446,3 +450,30 @@ def test_a_removal_that_does_not_end_well_holds_no_lock() -> None:
     assert memory.carry_out_all([fleet.removal().plan], hosts) == {"demo": False}
     assert "demo-decode-0 of it are still there" in hosts.said[0]
     assert not any(facts["locks"] for facts in fleet.facts.values())
+
+
+@pytest.mark.parametrize(
+    ("action", "at"),
+    [
+        *[("deploy", phase) for phase in ("lock", "start", "wait", "router", "endpoint")],
+        *[("restart", phase) for phase in ("lock", "router_stop", "stop", "start", "wait", "router", "endpoint")],
+        *[("remove", phase) for phase in ("lock", "router_stop", "stop", "forget")],
+    ],
+)
+def test_a_host_that_is_lost_in_a_phase_blocks_nobody(action: str, at: str) -> None:
+    """Both of a wave fail over it, each tells so, and the same run goes on from there once it is back."""
+    fleet, plans = of_two(action, action)
+    gone: set[str] = set()
+    hosts = memory.Hosts(
+        fleet.facts, silent=gone.__contains__, before_phase=lambda phase: gone.add("h2") if phase == at else None
+    )
+    assert memory.carry_out_all([plan.to_plain() for plan in plans], hosts, 2) == {"demo": False, "other": False}
+    assert all("h2" in told for told in hosts.said)
+    assert [host for host in ("h1", "h3") if fleet.facts[host]["locks"]] == []
+    dead = tuple(sorted({plan.run for plan in plans}))
+    again = [replace(plan, dead_locks=dead) for plan in two_plans(fleet, action, action)]
+    hosts = memory.Hosts(fleet.facts)
+    ended = memory.carry_out_all([plan.to_plain() for plan in again], hosts, 2)
+    assert ended == {"demo": True, "other": True}, hosts.said
+    # Where nothing was left to be done, nobody has come for the dead run's lock.
+    assert {lock["run"] for facts in fleet.facts.values() for lock in facts["locks"].values()} <= set(dead)
