@@ -241,18 +241,26 @@ class Wave:
 
     def run(self) -> dict[str, Course]:
         """What roles/group does (tasks/wave.yml)."""
-        self.phase("lock")
-        self.judge("lock")
-        for phase in ("router_stop", "leave", "stop", "forget"):
-            if any(one.goes_on for one in self.courses.values()):
-                self.phase(phase)
-                self.judge(phase)
-        if any(one.goes_on for one in self.courses.values()):
-            self.phase("start")
-            self._see_through()
-        self.phase("unlock")
+        self._go(["lock"])
+        if self._goes_on():
+            self._go(["router_stop", "leave", "stop"])
+        if self._goes_on():
+            self._go(["forget"])
+            if any(plan.action != "remove" for plan in self.plans.values()):
+                self.phase("start")
+                self._see_through()
+        else:
+            self.phase("unlock")
         self.hosts.said += [one.told for one in self.courses.values() if one.told and one.failed]
         return self.courses
+
+    def _goes_on(self) -> bool:
+        return any(one.goes_on for one in self.courses.values())
+
+    def _go(self, phases: t.Iterable[str]) -> None:
+        for phase in phases:
+            self.phase(phase)
+            self.judge(phase)
 
     def _see_through(self) -> None:
         """What it does in a pass (tasks/pass.yml), and in another one for who was left."""
@@ -268,6 +276,8 @@ class Wave:
         self.judge("final")
         if any(one.goes_on and one.left for one in self.courses.values()):
             self._see_through()
+        else:
+            self.phase("unlock")
 
     def _renew(self) -> None:
         for number in range(self.rounds):

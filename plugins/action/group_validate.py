@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text, sentences
+from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import counted, names
 from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.spec.known import Known
@@ -26,8 +27,8 @@ from ..plugin_utils._workloads import Caches, Judged, Workloads, united, workloa
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
 WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
 
-# What brings each part of a run to what its spec says: playbooks loop over the parts, so that without services no host gets a task more.
-ROLES: dict[str, str] = {GROUP.name: "inferops.pd.group", CACHE.name: "inferops.pd.cache"}
+# The same of numbers: the least of each, and what it counts. Empty text is left out.
+NUMBERS = {"pd_patience": (0, "seconds"), "pd_parallel": (1, "workloads")}
 
 
 class ActionModule(PdAction):
@@ -85,12 +86,12 @@ class ActionModule(PdAction):
         caches = list(dict.fromkeys(one for result in results.values() for one in result.get("caches") or ()))
         services = Caches(self)
         judged = [services.judge(name, self.entry(name, CACHE)) for name in caches]
-        parts = [_part(CACHE.name, one.name, services.observe(one)) for one in judged]
-        parts += [_part(works.kind.name, name, results[name].get("observe") or {}) for name in deployed]
+        looks = [services.observe(one) for one in judged] + [results[name].get("observe") or {} for name in deployed]
+        workloads = [{"kind": CACHE.name, "name": one.name} for one in judged]
+        workloads += [{"kind": works.kind.name, "name": name} for name in deployed]
         answer: dict[str, t.Any] = {
             "names": deployed,
-            "workloads": [{"kind": part["kind"], "name": part["name"]} for part in parts],
-            "parts": parts,
+            "workloads": workloads,
             "valid": all(r["valid"] for r in results.values()),
         }
         if works.kind is CACHE:
@@ -99,7 +100,7 @@ class ActionModule(PdAction):
             only = next(iter(results.values())) if len(results) == 1 else {"findings": [], "spec": None}
             answer |= {**only, "groups": results, "caches": caches}
         # Of all at once: a run looks at each host once.
-        return {**answer, "observe": united([part["observe"] for part in parts])}
+        return {**answer, "observe": united(looks)}
 
     def _known(self, works: Workloads, name: str, entry: t.Any, beside: Known) -> Known:
         """What the caller gives beside the specs, and which hosts their patterns stand for."""
@@ -155,6 +156,11 @@ class ActionModule(PdAction):
             given = self.variable(variable, words[0])
             if given not in words:
                 raise PdError(f"{variable}: {given!r} is not known. Write one of {', '.join(words)}.")
+        for variable, (least, what) in NUMBERS.items():
+            given = self.variable(variable, least)
+            number = integer(given) if given != "" else least
+            if number is None or number < least:
+                raise PdError(f"{variable}: {given!r} is no number of {what}. Write a whole one of at least {least}.")
 
     def _check_router_port(self, judged: Judged, routers: dict[tuple[str, int], str]) -> None:
         """Two groups whose routers can only be on one host, with one port: certain before any host is asked."""
@@ -182,10 +188,6 @@ class ActionModule(PdAction):
                     "Name a group or host that exists; see ansible-inventory --graph.",
                     list(place.roles),
                 )
-
-
-def _part(kind: str, name: str, observe: dict[str, t.Any]) -> dict[str, t.Any]:
-    return {"role": ROLES[kind], "kind": kind, "name": name, "observe": observe}
 
 
 def _line(group: str, result: dict[str, t.Any]) -> str:

@@ -62,11 +62,6 @@ services:
       look at.
   returned: always
   type: dict
-parts:
-  description: What a playbook goes through; as in M(inferops.pd.group_validate).
-  returned: always
-  type: list
-  elements: dict
 findings:
   description: What is to be said, the worst first; as in M(inferops.pd.group_validate).
   returned: always

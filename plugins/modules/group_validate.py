@@ -147,14 +147,6 @@ workloads:
   returned: always
   type: list
   elements: dict
-parts:
-  description:
-    - What a playbook goes through, one after the other. The services that groups use come first, then what was judged.
-    - Each has its C(name), its C(kind), the C(role) that brings it to what its spec says, and what M(inferops.pd.host_facts) is to look at
-      (C(observe)).
-  returned: always
-  type: list
-  elements: dict
 groups:
   description: The same by group name.
   returned: for groups

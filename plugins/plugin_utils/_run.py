@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.parcel import Parcel
@@ -64,7 +65,7 @@ class RunAction(PdAction):
 
     def ask(self, step: str, names: t.Collection[str], call: t.Callable[[], dict[str, Result]]) -> dict[str, Result]:
         """What `call` says of each workload, kept. A host that does not answer is noted, and what it would have said with it; one on which
-        the module falls over fails all of them, and nothing else."""
+        the module falls over, or that cannot be asked for what its variables say, fails all of them, and nothing else."""
         try:
             results = call()
         except AnsibleConnectionFailure as exc:
@@ -72,6 +73,9 @@ class RunAction(PdAction):
             self.folder.note_silent(self.host, f"it did not answer ({why})")
             self.folder.say(self.wave, step, self.host, {name: {"unreachable": True, "msg": why} for name in names})
             raise
+        except PdError as exc:
+            told = {"failed": True, "ok": False, "phase": step.partition(".")[0], "msg": str(exc)}
+            results = {name: dict(told) for name in names}
         self.folder.say(self.wave, step, self.host, results)
         return results
 

@@ -218,7 +218,7 @@ def main() -> None:
             readiness(folder, model)
         if "fleet" in wanted:
             for made in rollout.tables(folder / "fleet", model):
-                table(*made)
+                table(made.title, made.head, made.rows)
         if "life" in wanted:
             table(*life.restarts(folder, model))
             table(*life.scales(folder, model))

@@ -29,7 +29,7 @@ OLD = "22a08ae"
 # Of the old version's groups only so many are deployed, and the time of all is reckoned from these: OLD_GROUPS=50 deploys them all.
 OLD_GROUPS = int(os.environ.get("OLD_GROUPS", "2"))
 ENGINE_LOAD = 10.0
-Table = tuple[str, list[str], list[list[t.Any]]]
+Row = list[t.Any]
 
 
 @dataclass(frozen=True)
@@ -132,54 +132,83 @@ class Fleet:
 # -- the tables ------------------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Table:
+    """What is printed of a measure; and of it in `short` what is measured, what is wanted, and what was found."""
+
+    title: str
+    head: list[str]
+    rows: list[Row]
+    short: list[tuple[str, str, str]]
+
+
 def checks(folder: Path, hosts: int = 150, groups: int = 50) -> Table:
     """A check run over a whole fleet, by this version and by the old one."""
-    fleet = Fleet(folder / "checks", hosts, groups)
-    new = fleet.run("inferops.pd.deploy", "--check")
+    new = Fleet(folder / "checks", hosts, groups).run("inferops.pd.deploy", "--check")
     few = Fleet(folder / "old", hosts, groups, some=OLD_GROUPS)
     old = few.run("inferops.pd.deploy", "--check", collections=unpack.collections(OLD, folder))
     times = groups / OLD_GROUPS
-    made = "" if times == 1 else f", {OLD_GROUPS} groups times {times:g}"
-    rows: list[list[t.Any]] = [
-        ["this one", new.called("host_facts"), new.a_host, f"{new.cpu:.0f} s", f"{new.wall:.0f} s", ""],
+    reckoned = "" if times == 1 else f", {OLD_GROUPS} groups times {times:g}"
+    part = f"{new.cpu / old.cpu / times:.3f}"
+    rows: list[Row] = [
+        ["this one", new.called("host_facts"), new.a_host, f"{new.cpu:.0f} s", f"{new.wall:.0f} s", part],
         [
-            OLD + made, f"{old.called('host_facts') * times:.0f}", f"{old.a_host * times:.0f}", f"{old.cpu * times:.0f} s",
-            f"{old.wall * times:.0f} s", f"{new.cpu / old.cpu / times:.3f}",
+            OLD + reckoned, f"{old.called('host_facts') * times:.0f}", f"{old.a_host * times:.0f}",
+            f"{old.cpu * times:.0f} s", f"{old.wall * times:.0f} s", "1",
         ],
     ]  # fmt: skip
-    head = ["version", "host_facts calls", "tasks on a host", "controller CPU", "in all", "new / old"]
-    title = f"deploy --check of {groups} groups on {hosts} hosts (goal: a call of host_facts a host, and a tenth of the CPU)"
-    return title, head, rows
+    what = f"{groups} groups on {hosts} hosts"
+    return Table(
+        f"deploy --check of {what}",
+        ["version", "host_facts calls", "tasks on a host", "controller CPU", "in all", "CPU, of the old one's"],
+        rows,
+        [
+            (f"host_facts calls, {what}", f"{hosts}", f"{new.called('host_facts')}"),
+            (f"deploy --check of {what}, CPU against {OLD}", "a tenth", part),
+        ],
+    )
 
 
 def waves(folder: Path, counts: t.Sequence[int] = (1, 50), places: int = 3) -> Table:
     """First deploys of one group and of many: what a host is asked to do."""
-    rows = []
+    rows, tasks = [], []
     for groups in counts:
         cost = Fleet(folder / f"wave{groups}", groups * places, groups).run("inferops.pd.deploy")
         calls = Counter(module for module, _host in cost.calls)
         told = ", ".join(f"{name} {count}" for name, count in sorted(calls.items()))
-        rows.append(
-            [groups, groups * places, cost.a_host, len(cost.tasks), f"{cost.cpu:.1f} s", f"{cost.wall:.1f} s", told]
-        )
-    head = ["groups", "hosts", "tasks on a host", "tasks", "controller CPU", "in all", "module calls"]
-    return "first deploy of one wave (goal: as many tasks on a host whatever the groups)", head, rows
+        rows.append([groups, groups * places, cost.a_host, f"{cost.cpu:.1f} s", f"{cost.wall:.1f} s", told])
+        tasks.append(str(cost.a_host))
+    measure = f"tasks on a host, first deploy of {' and '.join(map(str, counts))} groups"
+    return Table(
+        "first deploy in one wave",
+        ["groups", "hosts", "tasks on a host", "controller CPU", "in all", "module calls"],
+        rows,
+        [(measure, "equal", ", ".join(tasks))],
+    )
 
 
 def phases(folder: Path, sizes: t.Sequence[int] = (100, 400), places: int = 4) -> Table:
     """The same fleet, larger: groups of 2P2D on four hosts each. What each task of a first deploy costs the controller."""
     costs = [Fleet(folder / f"phases{size}", size, size // places, 2, 2).run("inferops.pd.deploy") for size in sizes]
     spent = [_by_phase(cost) for cost in costs]
-    rows = []
+    rows, worst = [], 0.0
     for name in dict.fromkeys(name for one in spent for name in one):
         cpu = [one.get(name, 0.0) for one in spent]
         # A task of one host costs next to nothing: its growth is noise.
-        growth = f"{cpu[-1] / cpu[0]:.1f}" if cpu[0] and cpu[-1] >= 1 else ""
-        rows.append([name, *(f"{one:.2f} s" for one in cpu), growth])
-    rows.append(["in all", *(f"{cost.cpu:.1f} s" for cost in costs), f"{costs[-1].cpu / costs[0].cpu:.1f}"])
+        grows = cpu[-1] / cpu[0] if cpu[0] and cpu[-1] >= 1 else 0.0
+        worst = max(worst, grows)
+        rows.append([name, *(f"{one:.2f} s" for one in cpu), f"{grows:.1f}" if grows else ""])
+    in_all = f"{costs[-1].cpu / costs[0].cpu:.1f}"
+    rows.append(["in all", *(f"{cost.cpu:.1f} s" for cost in costs), in_all])
     rows.append(["peak RSS of a process", *(f"{cost.rss:.0f} MB" for cost in costs), ""])
-    title = f"controller CPU of a first deploy, a group of 2P2D on each {places} hosts (goal: grows as hosts do)"
-    return title, ["task", *(f"{size} hosts" for size in sizes), "times"], rows
+    measure = f"controller CPU of a first deploy, {sizes[0]} and {sizes[-1]} hosts"
+    wanted, found = f"times {sizes[-1] / sizes[0]:g}, as hosts", f"times {in_all}, a phase at most {worst:.1f}"
+    return Table(
+        f"controller CPU of a first deploy by task, a group of 2P2D on each {places} hosts",
+        ["task", *(f"{size} hosts" for size in sizes), "times"],
+        rows,
+        [(measure, wanted, found)],
+    )
 
 
 def _by_phase(cost: Cost) -> dict[str, float]:
@@ -192,33 +221,47 @@ def _by_phase(cost: Cost) -> dict[str, float]:
 
 
 def planned(folder: Path, hosts: int = 1000, groups: int = 100, members: int = 8000) -> Table:
-    """The plan of a large fleet as a run makes it: facts read, plan made, written and told."""
+    """The plan of a large fleet: in the core, and as a run makes it, with facts read, the plan written and told."""
+    command = [sys.executable, str(BENCH / "fleet.py"), str(hosts), str(groups)]
+    core = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     each = members // groups // 2
     cost = Fleet(folder / "planned", hosts, groups, each, each).run(str(BENCH / "plan.yml"))
-    rows = [
-        [task.name.rpartition(" : ")[2], f"{task.cpu:.1f} s", f"{task.wall:.1f} s"]
-        for task in cost.tasks
-        if task.cpu >= 1 or "plan" in task.action
-    ]
-    rows.append(["peak RSS of a process", f"{cost.rss:.0f} MB", ""])
-    title = f"plan of {members} members in {groups} groups on {hosts} hosts through group_plan (goal: 30 s)"
-    return title, ["task", "controller CPU", "in all"], rows
+    (plan,) = (task for task in cost.tasks if task.action == "inferops.pd.group_plan")
+    rows: list[Row] = [["the core alone", f"{core['cpu']:.1f} s", "", f"{core['rss']:.0f} MB"]]
+    some = (task for task in cost.tasks if task.cpu >= 1 or task is plan)
+    rows += [[task.name.rpartition(" : ")[2], f"{task.cpu:.1f} s", f"{task.wall:.1f} s", ""] for task in some]
+    rows.append(["the largest process", "", "", f"{cost.rss:.0f} MB"])
+    what = f"plan of {members} members in {groups} groups on {hosts} hosts"
+    return Table(
+        what,
+        ["task", "controller CPU", "in all", "peak RSS"],
+        rows,
+        [
+            (f"{what}, the core", "3 s, 200 MB", f"{core['cpu']:.1f} s, {core['rss']:.0f} MB"),
+            ("the same through group_plan", "30 s", f"{plan.wall:.1f} s, CPU {plan.cpu:.1f} s"),
+        ],
+    )
 
 
 def forming(folder: Path, model: Path, counts: t.Sequence[int] = (1, 8)) -> Table:
     """Real runs with stand-in engines on two hosts that are this machine: how much longer several groups take to form than one."""
-    took = {}
+    took = []
     for groups in counts:
         site = _pairs(folder / f"forming{groups}", model, groups)
         try:
             begun = time.monotonic()
             site.play("deploy").ok()
-            took[groups] = time.monotonic() - begun
+            took.append(time.monotonic() - begun)
         finally:
             site.clean()
-    rows = [[groups, f"{wall:.1f} s", f"{wall / took[counts[0]]:.2f}"] for groups, wall in took.items()]
-    title = f"forming groups of 1P1D on two hosts, engines load for {ENGINE_LOAD:.0f} s (goal: eight in twice the time of one)"
-    return title, ["groups", "in all", "times"], rows
+    times = f"{took[-1] / took[0]:.2f}"
+    what = f"on two hosts, engines load for {ENGINE_LOAD:.0f} s"
+    return Table(
+        f"forming groups of 1P1D {what}",
+        ["groups", "in all", "times"],
+        [[groups, f"{wall:.1f} s", f"{wall / took[0]:.2f}"] for groups, wall in zip(counts, took)],
+        [(f"forming {counts[-1]} groups {what}, against {counts[0]}", "times 2", f"times {times}")],
+    )
 
 
 def _pairs(folder: Path, model: Path, groups: int) -> Life:
@@ -232,15 +275,26 @@ def _pairs(folder: Path, model: Path, groups: int) -> Life:
         } for number in (1, 2)
     }  # fmt: skip
     roles = {"prefill": {"hosts": "h1"}, "decode": {"hosts": "h2"}, "router": {"hosts": "h1"}}
-    engine = {"env": {"STANDIN_LOAD": str(ENGINE_LOAD)}}
-    made = {f"g{number}": spec(model, low + number, engine=dict(engine), **roles) for number in range(groups)}
-    return Life(folder, hosts, made)
+    specs = {f"g{number}": spec(model, low + number, **roles) for number in range(groups)}
+    for one in specs.values():
+        one["engine"]["env"]["STANDIN_LOAD"] = str(ENGINE_LOAD)
+    return Life(folder, hosts, specs)
 
 
 def tables(folder: Path, model: Path) -> t.Iterator[Table]:
-    yield checks(folder)
-    yield waves(folder)
-    yield phases(folder)
-    yield planned(folder)
+    """All of them, and at last what they say in short."""
+    measures: list[t.Callable[[], Table]] = [
+        lambda: checks(folder),
+        lambda: waves(folder),
+        lambda: phases(folder),
+        lambda: planned(folder),
+    ]
+    # A group that spans hosts cannot have its KV cache on lo.
     if interface():
-        yield forming(folder, model)
+        measures.append(lambda: forming(folder, model))
+    short: list[Row] = []
+    for measure in measures:
+        made = measure()
+        short += [list(row) for row in made.short]
+        yield made
+    yield Table("a fleet, in short", ["measure", "want", "found"], short, [])

@@ -125,13 +125,21 @@ def test_a_service_that_does_not_answer_ends_the_run_before_the_group_is_touched
     run = site.play("deploy").refused()
     assert "Cache service lm does not serve: 0 of 1 instances ready." in run.out
     assert "no memory for the L1 cache" in run.out, "with its own words"
-    assert "Nothing of g was touched." in run.out
-    assert " of g]" not in run.out
-    assert " for g]" not in run.out
+    assert "Group g: nothing of it was touched, since it uses lm, which failed in this run." in run.out
+    assert "TASK [inferops.pd.group : Lock g]" not in run.out
     assert not (site.state / "groups" / "g").exists()
     site.services()
     site.play("deploy").ok()
     assert site.ask()[0] == 200
+
+
+def test_a_group_whose_service_is_refused_is_not_begun(site: Site) -> None:
+    """Then the group's wave is the first one, and no service has failed in one before it."""
+    site.services(executable=str(site.folder / "nowhere"))
+    run = site.play("deploy").refused()
+    assert "Group g: nothing of it was touched, since it uses lm, which failed in this run." in run.out
+    assert "1 of 2 failed: lm. Not touched: g." in run.out
+    assert site.pids() == {}
 
 
 @pytest.fixture

@@ -262,7 +262,7 @@ def test_what_is_wrong_is_told_before_anything_starts(site: Caches, change: dict
 def test_names_are_asked_for_and_known(site: Caches) -> None:
     site.caches = {"store": {"provider": "mooncake", "address": "10.0.0.9:50051"}}
     site.write()
-    assert "There is no cache service 'stoer' in pd_caches. Services: store." in (
+    assert "There is no cache service 'stoer' in pd_caches. Did you mean 'store'? Services: store." in (
         site.play("caches", pd_cache="stoer").refused().out
     )
     assert "Say which cache service" in site.play("caches_remove").refused().out

@@ -196,9 +196,10 @@ def test_what_a_run_costs_beside_the_version_before_formations(
     for what in before:
         assert now[what].calls <= before[what].calls + 2, (what, now[what], before[what])
         assert now[what].tasks.keys() == before[what].tasks.keys()
-        # On the first host stands the verdict, too, that all have said yes.
+        # What the controller does by itself stands on the first host: the verdict that all have said yes, what is to be written of the
+        # groups, and what failed in the end.
         more = {host: count - before[what].tasks[host] for host, count in now[what].tasks.items()}
-        assert more["h1"] <= 2, (what, more)
+        assert more["h1"] <= 4, (what, more)
         assert more["h2"] <= 1, (what, more)
 
 

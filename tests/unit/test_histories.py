@@ -359,13 +359,13 @@ class Histories(RuleBasedStateMachine):
             told = router.get("registered") if label.get("policy") == "dynamic" else label.get("peers")
             places = [by_url[p["url"]] for p in told or () if p["url"] in by_url]
             unseen = host in self.fleet.silent | self.away or router.get("unlabelled")
-            reached = [at[place] for place in places if not (unseen and place in self.forgotten)]
-            engines = {(m["label"]["group"], m["formation"]) for m in reached}
+            reached = [(place, at[place]) for place in places if not (unseen and place in self.forgotten)]
+            engines = {(m["label"]["group"], m["formation"]) for _place, m in reached}
             if len(engines) > 1 or any(group != label["group"] for group, _formation in engines):
-                who = [f"{m['label']['member']} of {m['formation']}" for m in reached]
+                who = [f"{m['label']['member']} of {m['formation']}" for _place, m in reached]
                 self.broken.append(f"{when}: {label['member']} of {router['formation']} reaches {', '.join(who)}")
             if self.mode == "sglang-nixl":
-                self._meet([(place, at[place]) for place in places], when)
+                self._meet(reached, when)
 
     def _meet(self, reached: list[tuple[tuple[str, int], dict[str, t.Any]]], when: str) -> None:
         """Every decode meets every prefill that the same router reaches; none meets two processes at one address."""

@@ -258,6 +258,18 @@ class Work:
     def _forget(self) -> None:
         if not self.part.part:
             return self._unlock()
+        try:
+            self._forget_all()
+        except PdError:
+            # No phase comes after it that would.
+            self._unlock()
+            raise
+        self._unlock()
+        if not self.order.check:
+            self._sweep()
+        return None
+
+    def _forget_all(self) -> None:
         with self._locked():
             if not self.order.check:
                 # First who holds it: that members are there may follow from it.
@@ -271,10 +283,6 @@ class Work:
             self.record_changed = self._record() is not None
             if not self.order.check:
                 self._bury()
-        if not self.order.check:
-            lock.release(self.store, self.group, self.order.holder)
-            self._sweep()
-        return None
 
     def _bury(self) -> None:
         """What is left of a group that was removed: nothing, but for what a lost host may still run."""

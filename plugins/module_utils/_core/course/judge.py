@@ -13,7 +13,7 @@ from ..report import verdict
 from ..report.verdict import Result
 from ..spec.workload import KINDS
 from .course import Course, Ending
-from .orders import TAKES_DOWN, leaves, stops
+from .orders import TAKES_DOWN, deregisters, leaves, stops
 
 # What each host of a plan said of the workload, by the step that it was said in, in the order of STEPS. A step of a round of renewal has
 # the round's number behind a dot, and comes after all that have none.
@@ -38,6 +38,7 @@ STEPS = (
 PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
 _ENGINES = ("start", "wait")
 _ROUTER = ("leave", "router", "proof")
+_NOTHING: Result = {"unreachable": True}
 
 
 def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = False, check: bool = False) -> Course:
@@ -82,7 +83,10 @@ def _stepped(phase: str) -> t.Callable[[Plan, Course, Said, bool], Course]:
 
 def _left(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
     """A router that members did not leave still sends them requests: none of them is stopped."""
-    for host, result in said.get("leave", {}).items():
+    told = said.get("leave", {})
+    # Silence is no yes. Only of a router that is replaced before they leave there may be nothing to say.
+    asked = plan.router.through if deregisters(plan, {step.phase for step in plan.steps}) else ()
+    for host, result in {**dict.fromkeys(asked, _NOTHING), **told}.items():
         if verdict.bad(result) or (result.get("peers") or {}).get("failed"):
             why = result.get("msg") or (result.get("peers") or {}).get("msg") or f"{host} did not answer"
             head = f"{KINDS[plan.kind].title} {plan.group}: members could not leave its router, so none was stopped."

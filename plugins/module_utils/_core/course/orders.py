@@ -98,7 +98,7 @@ def _leave(parcel: Parcel, share: Share, course: Course, check: bool) -> Order |
     if not leaves(plan, parcel.phases) or plan.action in TAKES_DOWN or parcel.host not in plan.router.through:
         return None
     router = plan.router
-    if router.policy == "dynamic" and "leave" in parcel.phases and router.member is not None:
+    if router.member is not None and deregisters(plan, parcel.phases):
         told = {"url": router.member.url, "dialect": router.dialect, "model": router.model}
         return Order(share, "leave", peers={**told, "remove": list(router.remove), "only_remove": True})
     if router.early is not None:
@@ -170,10 +170,13 @@ def _registration(plan: Plan, share: Share, ready: t.Collection[str], check: boo
     }
 
 
-def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
+def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:
     ending = course.ending
-    if ending is None or course.left or parcel.plan.action == "remove" or parcel.host in course.refused:
+    if ending is None or course.left or parcel.plan.action == "remove":
         return None
+    if parcel.host in course.refused:
+        # It did nothing, and nothing of it is written there. It may have given its lock, though, and refused after that.
+        return None if check else Order(share, "unlock")
     if ending.undo is not None:
         share = undone(share, parcel.plan.kind, ending.undo)
     # What this run takes back the router may name from before.
@@ -201,6 +204,11 @@ _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {
 def leaves(plan: Plan, phases: t.Collection[str]) -> bool:
     """Whether members leave the router before anything stops."""
     return "leave" in phases or ("stop" in phases and plan.router.early is not None)
+
+
+def deregisters(plan: Plan, phases: t.Collection[str]) -> bool:
+    """Whether they leave it over its API."""
+    return plan.router.policy == "dynamic" and "leave" in phases and plan.router.member is not None
 
 
 def stops(plan: Plan, phases: t.Collection[str]) -> bool:
