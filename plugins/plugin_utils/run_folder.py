@@ -27,7 +27,6 @@ from urllib.parse import quote, unquote
 from ansible import constants
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.base.plain import Plain
 from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.judge import STEPS, Said
 from ..module_utils._core.course.parcel import Parcel, split
@@ -123,7 +122,7 @@ class RunFolder:
         suffix = "" if number is None else f"+{number}"
         own = self._read("own", str(wave), f"{_file(host)}{suffix}.json") or {}
         shared = {name: self._read("shared", f"{_file(name)}{suffix}.json") for name in own}
-        return {name: Parcel.of(t.cast("Plain", shared[name]), what, host) for name, what in own.items()}
+        return {name: Parcel.of(shared[name], what, host) for name, what in own.items()}
 
     def waits(self, wave: int) -> tuple[list[str], float]:
         """(the inventory hosts of a wave that wait for engines, for how many seconds each of them at most)."""
