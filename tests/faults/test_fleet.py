@@ -231,7 +231,6 @@ def test_limit_forms_what_lies_within(make_fleet: Make) -> None:
     assert site.touched()["s1"] == before["s1"]
 
 
-@pytest.mark.telling
 def test_ctrl_c_between_two_waves(make_fleet: Make) -> None:
     """What was restarted serves, what is to come serves on as it was, and nobody has a lock."""
     site = make_fleet(3, well(3))
