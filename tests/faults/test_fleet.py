@@ -25,11 +25,7 @@ Make = t.Callable[[int, t.Sequence[str]], Fleet]
 DIES, HANGS, LOCKED, LOST = "dies", "hangs", "locked", "lost"
 # Seconds: that the one which never gets ready has, and that those wait for it which are ready.
 LIMIT, PATIENCE = 15, "2"
-STALE = "a deploy that finds all members running does not write the record again on a host that was lost before it was written"
-PHASES = (
-    *("observe", "lock", "wait", "router", "proof"),
-    pytest.param("endpoint", marks=pytest.mark.xfail(reason=STALE, strict=True)),
-)
+PHASES = ("observe", "lock", "wait", "router", "proof", "endpoint")
 AGAIN = r"run inferops\.pd\.deploy -e pd_group=%s again"
 EVERY = {"pd_group": "all"}
 

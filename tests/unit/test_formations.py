@@ -168,6 +168,22 @@ def living(fleet: Fleet, *hosts: str) -> list[observed.LiveMember]:
     return [m for h in hosts for m in fleet.hosts()[h].members if m.role != "router"]
 
 
+@pytest.mark.parametrize("behind", ["h1", "h2"])
+def test_a_record_that_a_run_did_not_finish_is_written_by_the_next(behind):
+    """Whichever host was out of reach when the others were told."""
+    fleet = deployed()
+    other = {"h1": "h2", "h2": "h1"}[behind]
+    noted = fleet.facts[behind]["records"]["demo"]
+    noted |= {"state": "forming", "endpoint": {**noted["endpoint"], "registered": False}}
+    made = fleet.plan(two())
+    assert {(s["phase"], s["do"]) for s in made.plan["steps"]} <= {("endpoint", "write"), ("endpoint", "register")}
+    assert made.plan["changed"]
+    fleet.apply(made)
+    assert fleet.facts[behind]["records"]["demo"]["endpoint"]["registered"]
+    assert fleet.facts[other]["records"]["demo"]["state"] == "running"
+    assert fleet.plan(two()).plan["steps"] == []
+
+
 def test_a_strays_gpus_and_ports_are_taken():
     wide = two(prefill={"gpus": 2}, decode={"hosts": "h2", "gpus": 2})
     fleet = deployed(wide, h1=ONE, h2=ONE)

@@ -191,6 +191,8 @@ class Situation:
     graves: tuple[Tombstone, ...] = ()
     # Hosts that the record knows by another name: {former name: name now}.
     renamed: dict[str, str] = field(default_factory=dict)
+    # Hosts whose record is of the same formation and says another thing: the run that wrote the one that holds did not reach them.
+    behind: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -243,6 +245,7 @@ class Situation:
             sight.damaged,
             standing_graves,
             renamed,
+            _behind(noted, sight.records),
         )
 
     @property
@@ -257,6 +260,17 @@ class Situation:
         """The members of a role. With `alive`, those that live or do not, and of neither kind those that are leaving."""
         found = [m for m in self.members if m.role == role and (alive is None or (m.alive == alive and not m.draining))]
         return sorted(found, key=lambda m: m.index)
+
+
+def _behind(noted: Record | None, records: t.Iterable[tuple[str, Record]]) -> tuple[str, ...]:
+    if noted is None or noted.formation is None:
+        return ()
+    # The starts that any of them counts are in the one that holds by now.
+    return tuple(host for host, one in records if one.formation == noted.formation and _unlike(one.plain, noted.plain))
+
+
+def _unlike(one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
+    return any(one.get(key) != other.get(key) for key in ("state", "endpoint"))
 
 
 def _renamed(noted: Record | None, hosts: Hosts, silent: t.Collection[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.words import names
 from ..facts.observed import LiveMember
 from ..facts.tombstone import Tombstone
 from ..work.member import Member
@@ -61,6 +62,9 @@ def steps_of(draft: Draft[Workload, Template], word: str) -> list[Step]:
         steps.append(step("endpoint", "write", f"the record on every host of the {word}"))
     elif router.member is not None and not situation.last.endpoint.registered:
         steps.append(step("endpoint", "register", "the run before this one did not get as far"))
+    elif situation.behind:
+        told = f"the record on {names(situation.behind)}: the run before this one did not reach it"
+        steps.append(step("endpoint", "write", told))
     return steps
 
 
