@@ -399,6 +399,12 @@ class Histories(RuleBasedStateMachine):
         made = self._plan(group, "deploy")
         if made is None:
             return
+        if not any(member["label"]["group"] == group for _host, member in self._running()):
+            # The last that ran were on their way out, under an older spec: they are gone now, and the group forms anew.
+            self._run(Groups((group,)), "deploy")
+            made = self._plan(group, "deploy")
+            if made is None:
+                return
         if made.plan["pending"]:
             if self._plan(group, "restart") is None:
                 return
