@@ -95,11 +95,13 @@ class ActionModule(PdAction):
             if not self.args["name"]:
                 raise PdError("group_plan needs name, or workloads: a list of {kind, name}.")
             given = [{"kind": self.args["kind"], "name": self.args["name"]}]
+        groups = [one for one in given if (one.get("kind") or GROUP.name) == GROUP.name]
         every = []
-        for raw in given:
+        # A removal of groups neither starts a service nor waits for one.
+        for raw in groups if groups and self.args["action"] == "remove" else given:
             kind = raw.get("kind") or GROUP.name
             # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
-            beside = kind == CACHE.name and any((one.get("kind") or GROUP.name) == GROUP.name for one in given)
+            beside = kind == CACHE.name and bool(groups)
             action = "deploy" if beside else self.args["action"]
             every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings()))
         twice = sorted({one.name for one in every if sum(other.name == one.name for other in every) > 1})

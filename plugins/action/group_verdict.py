@@ -80,7 +80,7 @@ class ActionModule(PdAction):
             if lacking:
                 told = f"Group {name}: nothing of it was touched, since it uses {names(lacking)}, which failed in this run."
                 course = course.ends(told, {"good": False, "untouched": True})
-            elif index.halts and failed:
+            elif index.halts and any(folder.plan(one).kind == folder.plan(name).kind for one in failed):
                 told = f"{name}: not touched by this run, which goes no further after {names(failed)} failed."
                 course = course.ends(told, {"good": False, "untouched": True})
             courses[name] = course

@@ -10,7 +10,7 @@ import functools
 import os
 import typing as t
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.reader import NO_SECRET, no_secret
@@ -91,12 +91,10 @@ class ActionModule(RunAction):
         return {**told, **{n: r for n, r in refused.items() if n in orders}, **results}
 
     def _members(self, orders: Orders, parcels: Parcels, secrets: t.Mapping[str, t.Any]) -> dict[str, Result]:
-        given = {name: self._given(order) for name, order in orders.items()}
-        keys = {
-            name: first_keys(keys_of(self, parcels[name].for_keys()))
-            for name, order in orders.items()
-            if order.peers is not None
-        }
+        keys, refused = self._keys(orders, parcels)
+        given = {name: self._given(order) for name, order in orders.items() if name not in refused}
+        if not given:
+            return refused
         arguments = {
             "orders": list(given.values()),
             "sealed": sealed({name: values for name, values in secrets.items() if name in orders and values}),
@@ -105,13 +103,26 @@ class ActionModule(RunAction):
             "break_lock": self.args["break_lock"],
             **self.runtime_options(),
         }
-        results = self.module("members", arguments, list(orders))
+        results = self.module("members", arguments, list(given))
         for name, result in results.items():
             result.setdefault("ok", not result.get("failed"))
             phase = orders[name].phase
             result["refused"] = phase in ("start", "lock") and _did_nothing(result)
             result["phase"], result["group"] = phase, name
-        return results
+        return {**results, **refused}
+
+    def _keys(self, orders: Orders, parcels: Parcels) -> tuple[dict[str, t.Any], dict[str, Result]]:
+        """(the keys that members ask for, by workload and role; workloads whose entry does not say them here, with why)."""
+        keys: dict[str, t.Any] = {}
+        refused: dict[str, Result] = {}
+        for name, order in orders.items():
+            if order.peers is None:
+                continue
+            try:
+                keys[name] = first_keys(keys_of(self, parcels[name].for_keys()))
+            except (PdError, AnsibleError) as exc:
+                refused[name] = {"failed": True, "ok": False, "msg": str(exc), "phase": order.phase, "group": name}
+        return keys, refused
 
     @staticmethod
     def _given(order: Order) -> dict[str, t.Any]:
@@ -187,7 +198,7 @@ class ActionModule(RunAction):
                 continue
             try:
                 found = self._secrets(parcels[name], order)
-            except PdError as exc:
+            except (PdError, AnsibleError) as exc:
                 refused[name] = {"failed": True, "ok": False, "refused": True, "msg": str(exc), "phase": order.phase}
                 continue
             if order.phase != "lock":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.printable import printable
@@ -73,7 +73,7 @@ class RunAction(PdAction):
             self.folder.note_silent(self.host, f"it did not answer ({why})")
             self.folder.say(self.wave, step, self.host, {name: {"unreachable": True, "msg": why} for name in names})
             raise
-        except PdError as exc:
+        except (PdError, AnsibleError) as exc:
             told = {"failed": True, "ok": False, "phase": step.partition(".")[0], "msg": str(exc)}
             results = {name: dict(told) for name in names}
         self.folder.say(self.wave, step, self.host, results)

@@ -477,3 +477,18 @@ def test_a_host_that_is_lost_in_a_phase_blocks_nobody(action: str, at: str) -> N
     assert ended == {"demo": True, "other": True}, hosts.said
     # Where nothing was left to be done, nobody has come for the dead run's lock.
     assert {lock["run"] for facts in fleet.facts.values() for lock in facts["locks"].values()} <= set(dead)
+
+
+def test_a_router_of_which_nothing_is_said_is_no_router_that_answers() -> None:
+    fleet = Fleet(h1={"gpus": 2})
+    made = fleet.plan(spec(decode={"hosts": "h1"})).value
+
+    class Deaf(memory.Wave):
+        def phase(self, phase: str, number: int | None = None) -> None:
+            if phase != "router":
+                super().phase(phase, number)
+
+    (course,) = Deaf([made], memory.Hosts(fleet.facts)).run().values()
+    assert course.failed
+    assert "nothing was said of the router here" in course.told
+    assert not fleet.facts["h1"]["records"]["demo"]["endpoint"]["registered"]

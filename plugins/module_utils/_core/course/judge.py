@@ -39,6 +39,7 @@ PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", 
 _ENGINES = ("start", "wait")
 _ROUTER = ("leave", "router", "proof")
 _NOTHING: Result = {"unreachable": True}
+_UNSAID: Result = {"failed": True, "ok": False, "phase": "router", "msg": "nothing was said of the router here"}
 
 
 def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = False, check: bool = False) -> Course:
@@ -147,6 +148,7 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     """What is to be written of it, after router and proof."""
     if course.left:
         return course
+    said = _with_silence(plan, course, said)
     router, proof = _of_router(plan, said, "router"), _of_router(plan, said, "proof")
     has_router = bool(plan.router.member)
     router_ok = router is None or bool(router.get("ok"))
@@ -164,6 +166,15 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
         undo=_created(said) if course.undoes else None,
     )
     return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
+
+
+def _with_silence(plan: Plan, course: Course, said: Said) -> Said:
+    """The same, with what a router's host has not said of its router, and should have: silence is no yes."""
+    phases = {step.phase for step in plan.steps}
+    asked = course.good and (plan.router.step != "none" or phases & {"router", "start", "wait"})
+    there = set(plan.router.through) & set(plan.through) if asked else set()
+    silent = sorted(there - set(said.get("router", {})))
+    return {**said, "router": {**said.get("router", {}), **dict.fromkeys(silent, _UNSAID)}} if silent else said
 
 
 def _waits_for(plan: Plan, said: Said) -> str:
@@ -197,6 +208,7 @@ def is_clean(plan: Plan, said: Said) -> bool:
 def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
     if course.left:
         return course
+    said = _with_silence(plan, course, said)
     of_router = _ROUTER if KINDS[plan.kind].router and course.good else ()
     results = _results(said, (*_ENGINES, *of_router, "endpoint"), dict.fromkeys(_ROUTER, plan.router.through))
     found = verdict.reach(plan, results, "final", stops=stops)
