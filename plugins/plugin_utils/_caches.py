@@ -13,7 +13,7 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.recipes.cache_recipe import CacheRecipe, from_plain
 from ..module_utils._core.runtimes.table import traits_of
-from ..module_utils._core.spec.cache_service import CacheService, parse
+from ..module_utils._core.spec.cache_service import CacheService, parse, services_named
 from ..module_utils._core.spec.workload import CACHE, Kind
 from ._modes import BUILT_IN, check_name, check_schema, read_yaml
 
@@ -75,10 +75,9 @@ def services_of(action: Inventory) -> tuple[dict[str, CacheService], dict[str, F
 
 def deployed_for(action: Inventory, group: str) -> list[str]:
     """The services that a group of pd_groups names and that the collection deploys: they start before its members."""
-    users = action.users_by_service()
-    return sorted(
-        name for name, entry in action.entries(CACHE).items() if deployed(entry) and group in users.get(name, ())
-    )
+    # Of its own entry alone: what only others need may not be there.
+    entries = action.entries(CACHE)
+    return sorted(name for name in services_named(action.groups().get(group)) if deployed(entries.get(name)))
 
 
 def deployed(entry: t.Any) -> bool:
