@@ -66,6 +66,9 @@ class RunAction(PdAction):
     def ask(self, step: str, names: t.Collection[str], call: t.Callable[[], dict[str, Result]]) -> dict[str, Result]:
         """What `call` says of each workload, kept. A host that does not answer is noted, and what it would have said with it; one on which
         the module falls over, or that cannot be asked for what its variables say, fails all of them, and nothing else."""
+        # First that it has not ended: whatever keeps the answer from coming, silence is no yes.
+        unended = {"failed": True, "ok": False, "good": False, "phase": step.partition(".")[0], "msg": "it did not end"}
+        self.folder.say(self.wave, step, self.host, dict.fromkeys(names, unended))
         try:
             results = call()
         except AnsibleConnectionFailure as exc:

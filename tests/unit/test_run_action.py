@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import typing as t
+from unittest import mock
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
+from ansible_collections.inferops.pd.plugins.action import group_plan, group_verdict
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.course import Course
 from ansible_collections.inferops.pd.plugins.plugin_utils._run import RunAction
-from ansible_collections.inferops.pd.plugins.plugin_utils.run_folder import RunFolder
+from ansible_collections.inferops.pd.plugins.plugin_utils.run_folder import Index, RunFolder
 
 NAMES = ["a", "b"]
 
@@ -58,3 +61,37 @@ def test_a_host_that_cannot_be_asked_fails_all_of_them_and_is_asked_again(action
     assert told == kept(action, "start.1")
     assert told["b"] == {"failed": True, "ok": False, "phase": "start", "msg": "pd_docker_network: 3 is no name"}
     assert action.left_alone("router", NAMES) is None
+
+
+def test_what_falls_over_while_it_is_asked_has_not_ended_well(action: RunAction) -> None:
+    """A proof of which nothing came back is no proof."""
+    with pytest.raises(RuntimeError):
+        action.ask("proof", NAMES, failing(RuntimeError("a fault of our own")))
+    assert [(one["good"], one["ok"]) for one in kept(action, "proof").values()] == [(False, False)] * 2
+
+
+def test_an_entry_that_cannot_be_templated_here_is_a_failure_with_its_reason(action: RunAction) -> None:
+    told = action.ask("router", NAMES, failing(AnsibleError("'key_a' is undefined")))
+    assert told["a"]["msg"] == "'key_a' is undefined"
+    assert kept(action, "router") == told
+
+
+@pytest.mark.parametrize(("kinds", "goes"), [(("cache", "group"), True), (("group", "group"), False)])
+def test_a_restart_halts_after_its_like_that_failed(kinds: tuple[str, str], goes: bool) -> None:
+    """A cache service that failed stops the groups that use it, and no others."""
+    made = t.cast("t.Any", object.__new__(group_verdict.ActionModule))
+    made.args = {"wave": 1}
+    plans = dict(zip(("first", "second"), kinds))
+    folder = mock.Mock()
+    folder.index.return_value = Index([["first"], ["second"]], [0, 0], halts=True)
+    folder.plan = lambda name: mock.Mock(kind=plans[name])
+    folder.courses = lambda wave: {"first": Course("first").ends("no")} if wave == 0 else {"second": Course("second")}
+    assert bool(made._open(folder)["going"]) == goes
+
+
+def test_a_removal_of_groups_neither_starts_a_service_nor_waits_for_one() -> None:
+    made = t.cast("t.Any", object.__new__(group_plan.ActionModule))
+    made.args = {"workloads": [{"kind": "cache", "name": "store"}, {"kind": "group", "name": "g"}], "action": "remove"}
+    assert [(one.name, one.action) for one in made._every()] == [("g", "remove")]
+    made.args["action"] = "restart"
+    assert [(one.name, one.action) for one in made._every()] == [("store", "deploy"), ("g", "restart")]
