@@ -213,3 +213,8 @@ def differs(after: t.Mapping[str, t.Any], before: t.Mapping[str, t.Any]) -> bool
     return {k: v for k, v in after.items() if k not in _BOOKKEEPING} != {
         k: v for k, v in before.items() if k not in _BOOKKEEPING
     }
+
+
+def ended_alike(one: Record, other: Record) -> bool:
+    """Whether two records tell the same end of a run: the state of the group, and its endpoint."""
+    return all(one.plain.get(key) == other.plain.get(key) for key in ("state", "endpoint"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..base.words import about
 from ..facts.observed import Damage, Host, LiveMember
-from ..facts.record import Record
+from ..facts.record import Record, ended_alike
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
 from ..spec.spec import Group
@@ -266,11 +266,7 @@ def _behind(noted: Record | None, records: t.Iterable[tuple[str, Record]]) -> tu
     if noted is None or noted.formation is None:
         return ()
     # The starts that any of them counts are in the one that holds by now.
-    return tuple(host for host, one in records if one.formation == noted.formation and _unlike(one.plain, noted.plain))
-
-
-def _unlike(one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
-    return any(one.get(key) != other.get(key) for key in ("state", "endpoint"))
+    return tuple(host for host, one in records if one.formation == noted.formation and not ended_alike(one, noted))
 
 
 def _renamed(noted: Record | None, hosts: Hosts, silent: t.Collection[str]) -> dict[str, str]:
