@@ -1234,6 +1234,46 @@ def test_a_decode_that_would_be_another_engine_is_not_renewed_and_its_prefill_do
     assert "identity-moved" in made.codes
 
 
+def with_a_decode_to_lose(membership: str = "restart"):
+    """(The group, its spec, the port of demo-prefill-1): its only decode is on h3, and can be on h5."""
+    wanted = two_hosts(mode="sglang-nixl", router_={"membership": membership}, decode_={"hosts": "h3:h5"})
+    group = fleet(h5=TWO)
+    group.deploy(wanted)
+    assert any(m["label"]["member"] == "demo-decode-0" for m in group.facts["h3"]["members"])
+    return group, wanted, group.live("demo-prefill-1")["label"]["port"]
+
+
+@pytest.mark.parametrize("membership", ["restart", "dynamic"])
+@pytest.mark.parametrize("gone", ["away", "lost"])
+def test_a_prefill_does_not_come_back_where_a_decode_on_a_lost_host_has_met_one(gone, membership):
+    """Nobody starts that decode anew, and the router names both until it is told."""
+    group, wanted, port = with_a_decode_to_lose(membership)
+    group.kill("demo-prefill-1")
+    group.silent.add("h3")
+    made = group.plan(wanted, **{gone: ["h3"]})
+    assert made.errors == []
+    assert sorted(made.who("replace") + made.who("create"))[:2] == ["demo-decode-0", "demo-prefill-1"]
+    assert made.part("demo-prefill-1")["port"] != port
+
+
+def test_nor_does_another_prefill_come_there():
+    """Scaled down before the host was lost: the address is free, and is known to the decode that is out of reach."""
+    group, wanted, port = with_a_decode_to_lose()
+    again(group, wanted, action="scale", counts={"prefill": 1})
+    group.silent.add("h3")
+    made = group.plan(wanted, action="scale", counts={"prefill": 2}, lost=["h3"])
+    assert (made.errors, "demo-prefill-1" in made.who("create")) == ([], True)
+    assert made.part("demo-prefill-1")["port"] != port
+
+
+def test_it_comes_back_where_it_was_when_the_lost_host_is_fenced():
+    group, wanted, port = with_a_decode_to_lose()
+    group.kill("demo-prefill-1")
+    group.silent.add("h3")
+    made = group.plan(wanted, lost=["h3"], fence="pd_fence_command")
+    assert (made.errors, made.part("demo-prefill-1")["port"]) == ([], port)
+
+
 def test_modes_whose_engines_forget_by_themselves_renew_nobody_and_note_nothing():
     group = deployed()
     group.kill("demo-prefill-1")

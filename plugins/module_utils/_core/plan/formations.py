@@ -47,6 +47,11 @@ class Formation:
         """Whether a router of the group may live where nobody can ask it."""
         return any(grave.router for grave in self.graves)
 
+    @property
+    def members_lost(self) -> bool:
+        """Whether a member of this very formation may live where nobody can ask it, stop it or start it anew."""
+        return any(grave.formation == self.id and not grave.fenced for grave in self.graves)
+
 
 def formation_of(
     asked: Asked[Workload, Template], situation: Situation, choice: Choice, formations: bool, findings: Findings

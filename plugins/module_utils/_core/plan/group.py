@@ -43,7 +43,7 @@ class Groups(Way[Group, GroupTemplate]):
         return decide(draft.asked, draft.situation, draft.findings)
 
     def seat(self, draft: GroupDraft) -> tuple[Choice, Seats]:
-        return seat_members(draft.asked, draft.choice, draft.formation, draft.findings)
+        return seat_members(draft.asked, draft.situation, draft.choice, draft.formation, draft.findings)
 
     def drift(self, draft: GroupDraft) -> tuple[Choice, Seats, tuple[Moved, ...]]:
         choice = draft.choice

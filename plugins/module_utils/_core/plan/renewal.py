@@ -40,13 +40,28 @@ def starts(request: Request, situation: Situation, choice: Choice, seats: Seats,
     if not wanted(request):
         return counted
     if not formation.made:
-        places = [*_places(situation.last), *(_of(m) for m in situation.members if m.role == "prefill")]
-        for place in (place for several in places for place in several):
+        for place in _known(situation):
             counted.setdefault(place, 1)
     for name in _coming(request, choice):
         for place in _seat(request, seats, name):
             counted[place] = counted.get(place, 0) + 1
     return counted
+
+
+def beyond_reach(request: Request, situation: Situation, formation: Formation) -> dict[str, set[int]]:
+    """Ports by address that no member gets: a prefill has been there in this formation, and what has met it may live on a lost host, where
+    nobody starts it anew. A router names both: one that may live there too, or our own until it is told."""
+    found: dict[str, set[int]] = {}
+    if wanted(request) and (formation.router_lost or formation.members_lost):
+        for address, port in {*situation.last.starts, *_known(situation)}:
+            found.setdefault(address, set()).add(port)
+    return found
+
+
+def _known(situation: Situation) -> t.Iterator[tuple[str, int]]:
+    """Where the record and the labels say that prefills are."""
+    for places in (*_places(situation.last), *(_of(m) for m in situation.members if m.role == "prefill")):
+        yield from places
 
 
 # Where a member is, as its peers know it: by address and port, whatever the inventory calls its host.

@@ -17,16 +17,16 @@ from . import renewal
 from .formations import Formation, addresses_kept
 from .member import member_id, seat_of
 from .placement import Placer, Room, Seat, shared_with
-from .situation import Choice, Coming, Request, ServiceRequest
+from .situation import Choice, Coming, Request, ServiceRequest, Situation
 
 
 def seat_members(
-    request: Request, choice: Choice, formation: Formation, findings: Findings
+    request: Request, situation: Situation, choice: Choice, formation: Formation, findings: Findings
 ) -> tuple[Choice, dict[str, Seat]]:
     """A seat for every member that comes, by member id; and the choice, in which one whose host has no room for it any more leaves, and
     comes elsewhere."""
     group, template = request.workload, request.template
-    rooms = _rooms(request, choice, formation)
+    rooms = _rooms(request, choice, formation, renewal.beyond_reach(request, situation, formation))
     moot = is_moot(formation)
     holders = _hold_router_port(request, choice, rooms)
     seats: dict[str, Seat] = {}
@@ -38,9 +38,6 @@ def seat_members(
         seat = None
         if room and member.host in request.patterns[member.role]:
             old = seat_of(member)
-            # A router that may live on a lost host, before decodes that nobody renews, still names it there.
-            if member.role == "prefill" and formation.router_lost and renewal.wanted(request):
-                room.taken.update((port_, f"member {member.id}") for port_ in member.ports if port_ not in room.taken)
             seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
                 member.id, role.bands, role.gpus, port
             )
@@ -114,8 +111,11 @@ def is_moot(formation: Formation) -> bool:
     return formation.made and not formation.router_lost
 
 
-def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, Room]:
-    """What is free, once those that leave have left, on each host that may get one of those that come."""
+def _rooms(
+    request: Request, choice: Choice, formation: Formation, met: t.Mapping[str, t.Collection[int]]
+) -> dict[str, Room]:
+    """What is free, once those that leave have left, on each host that may get one of those that come. Nobody gets the ports of `met`, by
+    address."""
     name, hosts = request.name, request.hosts
     kept = addresses_kept(formation.graves, formation.id)
     moot = is_moot(formation)
@@ -138,7 +138,8 @@ def _rooms(request: Request, choice: Choice, formation: Formation) -> dict[str, 
         ports, gpus = request.reality.reserved.places(host.name, name)
         for where in sorted(host.names):
             ports = {**hosts.named(where, done), **kept.get(where, {}), **ports}
-        ports = {**dict(shared_with(host, hosts.by_machine)), **ports}
+        before = dict.fromkeys(met.get(host.address or host.name, ()), "a prefill that a lost member has met")
+        ports = {**before, **dict(shared_with(host, hosts.by_machine)), **ports}
         mine, left = gone.get(host.name, set()), lingering.get(host.name, set())
         rooms[host.name] = Room.of(host, mine, ports, gpus, lambda hold: moot and hold.group == name, left)
     return rooms
