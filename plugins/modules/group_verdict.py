@@ -54,7 +54,7 @@ options:
       - V(final), after it was written. Good means that a group serves, its router has its peers, and the proof was good.
       - V(close), at the end of the run, once. It tells what failed, one workload below the other, and fails the task if anything has.
     type: str
-    choices: [open, prepare, lock, leave, router_stop, stop, forget, start, renewal, settle, final, close]
+    choices: [open, prepare, lock, withdraw, leave, router_stop, stop, forget, start, renewal, settle, announce, final, close]
     required: true
   stops:
     description: Whether what this run has started is stopped again where the verdict on it is bad.

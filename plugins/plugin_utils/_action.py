@@ -107,9 +107,9 @@ class PdAction(ActionBase):
         """A variable of the play, templated and plain."""
         if name not in self.task_vars:
             return default
-        return self._templated(self.task_vars[name])
+        return self.templated(self.task_vars[name])
 
-    def _templated(self, raw: t.Any) -> t.Any:
+    def templated(self, raw: t.Any) -> t.Any:
         return to_plain(self._templar.template(raw))
 
     def _once(self, what: str, make: t.Callable[[], _T]) -> _T:
@@ -134,7 +134,7 @@ class PdAction(ActionBase):
 
     def entries(self, kind: Kind) -> Entries:
         """All workloads of a kind as the inventory has them, each templated when it is asked for."""
-        return self._once(f"entries {kind.name}", lambda: Entries(kind, self.task_vars, self._templated))
+        return self._once(f"entries {kind.name}", lambda: Entries(kind, self.task_vars, self.templated))
 
     def entry(self, name: str, kind: Kind = GROUP) -> t.Any:
         """One of them, None where there is none. What else stands there, secrets of others among it, is not templated."""

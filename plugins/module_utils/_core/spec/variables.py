@@ -25,6 +25,7 @@ KNOWN = (
     "pd_convert_prefill",
     "pd_convert_router",
     "pd_decode",
+    "pd_endpoint_hooks",
     "pd_fail_on",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
@@ -49,6 +50,7 @@ KNOWN = (
     "pd_proof",
     "pd_reserve_ports",
     "pd_restart_caches",
+    "pd_skip_hooks",
     "pd_state_dir",
     *table.variables(),
 )
