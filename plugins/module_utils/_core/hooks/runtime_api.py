@@ -14,8 +14,9 @@ from ..base.errors import PdError
 from .hook import Act
 
 STATE, SESSIONS = "show servers state {backend}", "show stat {backend} 4 -1"
-# Bits of srv_admin_state: maintenance, whoever asked for it; draining, whoever did.
-_MAINT, _DRAIN = 0x01 | 0x02 | 0x04 | 0x20, 0x08 | 0x10
+# Bits of srv_admin_state: maintenance, whoever asked for it; draining, whoever did. That its file had it disabled when it was started is
+# another bit (0x04), which stays once it is ready.
+_MAINT, _DRAIN = 0x01 | 0x02 | 0x20, 0x08 | 0x10
 
 
 class Running(t.NamedTuple):
