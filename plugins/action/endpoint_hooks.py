@@ -78,7 +78,7 @@ class ActionModule(RunAction):
         why = printable(ended.get("msg") or "", _LONGEST)
         if not why:
             # A host that was out of reach for a task of theirs is one that has skipped it.
-            answer = self._execute_module(module_name="ansible.builtin.ping", task_vars=self.task_vars)
+            answer = self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=self.task_vars)
             why = "" if answer.get("ping") else printable(answer.get("msg") or "it did not answer", _LONGEST)
         said["hooks"][hook] = {"ok": not why, **({"msg": why} if why else {})}
         said["ok"] = all(one.get("ok") for one in said["hooks"].values()) and not said.get("failed")

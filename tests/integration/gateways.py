@@ -110,7 +110,9 @@ class Gateway:
         with contextlib.suppress(OSError, ValueError):
             pid = int(self.pid_file.read_text())
             os.kill(pid, signal.SIGTERM)
-            support_runtime.wait_for(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), 15, f"{self.kind} to end")
+            support_runtime.wait_for(
+                lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), 15, f"{self.kind} to end"
+            )
 
     def end(self) -> None:
         self.stop()

@@ -51,7 +51,9 @@ def hook(made: t.Any, **changes: t.Any) -> Hook:
     return Hook.from_plain({"name": "gateway", **made.hook(**changes)})
 
 
-def told(one: Hook, *acts: tuple[str, Endpoint, int] | tuple[str, Endpoint, int, bool], check: bool = False) -> dict[str, t.Any]:
+def told(
+    one: Hook, *acts: tuple[str, Endpoint, int] | tuple[str, Endpoint, int, bool], check: bool = False
+) -> dict[str, t.Any]:
     """What becomes of the acts (event, endpoint, weight, gone) of one hook; all must go well."""
     made = [Act(one, t.cast("t.Any", a[0]), a[1].name, a[1].url, "tiny", a[2], bool(a[3:] and a[3])) for a in acts]
     results, diffs = carry_out(made, check)
@@ -91,11 +93,13 @@ def test_haproxy_lets_end_what_runs_and_stays_so_when_it_is_started_again(
     out.start()
     # It waits for the request that runs, and sends no new one there.
     out.join(2)
-    assert out.is_alive() and made.asked(5) == {"green": 5}
+    assert out.is_alive()
+    assert made.asked(5) == {"green": 5}
     blue.go.set()
     out.join(20)
     client.join(20)
-    assert answers == [(200, "blue")] and not out.is_alive()
+    assert answers == [(200, "blue")]
+    assert not out.is_alive()
     assert "disabled" in made.file.read_text()
     made.stop()
     made.start()
@@ -106,10 +110,12 @@ def test_haproxy_lets_end_what_runs_and_stays_so_when_it_is_started_again(
     told(hook(made), ("in", moved, 100))
     assert (made.asked(101)["blue"], made.reloads) == (100, before)
     told(hook(made), ("out", moved, 100, True))
-    assert made.asked(5) == {"green": 5} and "blue" not in made.file.read_text()
+    assert made.asked(5) == {"green": 5}
+    assert "blue" not in made.file.read_text()
     # The section outlives its last server: a frontend names it.
     told(hook(made), ("out", green, 1, True))
-    assert "backend llm" in made.file.read_text() and made.asked(1) == {"503": 1}
+    assert "backend llm" in made.file.read_text()
+    assert made.asked(1) == {"503": 1}
 
 
 def test_haproxy_gives_up_waiting_and_says_so(
@@ -122,9 +128,8 @@ def test_haproxy_gives_up_waiting_and_says_so(
     client.start()
     assert blue.slow.wait(10)
     results, _diffs = carry_out([Act(short, "out", "blue", blue.url)])
-    assert results["blue"]["ok"] and results["blue"]["warnings"] == [
-        "1 sessions of group blue still ran in backend llm after its drain."
-    ]
+    assert results["blue"]["ok"]
+    assert results["blue"]["warnings"] == ["1 sessions of group blue still ran in backend llm after its drain."]
     blue.go.set()
     client.join(20)
 
@@ -136,8 +141,10 @@ def test_what_the_check_refuses_is_put_back(
     told(hook(made), ("in", blue, 100))
     before = made.file.read_text()
     results, _diffs = carry_out([Act(hook(made, lines=["balance nonsense"]), "in", "green", green.url)])
-    assert not results["green"]["ok"] and "its check refuses the new" in results["green"]["msg"]
-    assert made.file.read_text() == before and made.asked(3) == {"blue": 3}
+    assert not results["green"]["ok"]
+    assert "its check refuses the new" in results["green"]["msg"]
+    assert made.file.read_text() == before
+    assert made.asked(3) == {"blue": 3}
 
 
 def test_lines_of_the_section_are_reloaded_and_a_check_run_writes_nothing(
@@ -145,12 +152,16 @@ def test_lines_of_the_section_are_reloaded_and_a_check_run_writes_nothing(
 ) -> None:
     made, (blue, _green) = gateway(HAProxy, ends), endpoints
     seen = told(hook(made), ("in", blue, 100), check=True)
-    assert seen["changed"] and "server blue" in seen["diffs"][0]["after"]
-    assert "server" not in made.file.read_text() and made.reloads == 0 and [p.name for p in made.pd.iterdir()] == ["llm.cfg"]
+    assert seen["changed"]
+    assert "server blue" in seen["diffs"][0]["after"]
+    assert "server" not in made.file.read_text()
+    assert made.reloads == 0
+    assert [p.name for p in made.pd.iterdir()] == ["llm.cfg"]
     told(hook(made), ("in", blue, 100))
     marked = hook(made, lines=["balance roundrobin", "http-response set-header X-Gateway ours"])
     before = made.reloads
-    assert told(marked, ("in", blue, 100))["changed"] and made.reloads == before + 1
+    assert told(marked, ("in", blue, 100))["changed"]
+    assert made.reloads == before + 1
 
 
 def test_a_server_that_was_set_by_hand_is_as_its_file_says_again(
@@ -227,7 +238,8 @@ def test_file_sd_has_the_endpoint_while_it_serves(tmp_path: Path, endpoints: tup
     one = Hook.from_plain(
         {"name": "prometheus", "kind": "file_sd", "file": f"{tmp_path}/sd/${{group}}.json", "labels": {"env": "prod"}}
     )
-    assert told(one, ("in", blue, 100))["changed"] and not told(one, ("in", blue, 100))["changed"]
+    assert told(one, ("in", blue, 100))["changed"]
+    assert not told(one, ("in", blue, 100))["changed"]
     file = tmp_path / "sd" / "blue.json"
     assert json.loads(file.read_text()) == [
         {

@@ -45,8 +45,8 @@ FLOORS: tuple[dict[str, str], ...] = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed.
 PURE = {
-    "__future__", "contextlib", "csv", "dataclasses", "difflib", "fnmatch", "functools", "hashlib", "heapq", "io", "ipaddress", "json", "math",
-    "random", "re", "shlex", "time", "typing", "unicodedata",
+    "__future__", "contextlib", "csv", "dataclasses", "difflib", "fnmatch", "functools", "hashlib", "heapq", "io", "ipaddress",
+    "json", "math", "random", "re", "shlex", "time", "typing", "unicodedata",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
 HOST_ROOMS = {"base", "facts", "hooks", "runtimes", "work", "watch", "proof"}
