@@ -104,7 +104,10 @@ class Gateway:
 
     def start(self) -> None:
         subprocess.run(self.argv(), check=True, capture_output=True, timeout=30)
-        support_runtime.wait_for(lambda: get(self.url)[0] != 0, 10, f"{self.kind} to listen")
+        support_runtime.wait_for(self.listens, 10, f"{self.kind} to listen")
+
+    def listens(self) -> bool:
+        return get(self.url)[0] != 0
 
     def stop(self) -> None:
         with contextlib.suppress(OSError, ValueError):

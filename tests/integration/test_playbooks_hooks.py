@@ -94,7 +94,7 @@ def test_an_endpoint_is_given_and_taken_in_the_life_of_a_group(fleet: Fleet) -> 
     assert fleet.own.read_text() == f"in g http://127.0.0.1:{site.port} 50\n"
     assert set(fleet.hooks) == {"gateway", "prometheus", "own"}
     assert site.record()["endpoint"]["registered"]
-    assert "hooks    gateway on gw, prometheus on gw, own on desk" in site.play("status").ok().out
+    assert "hooks    gateway on gw, own on desk, prometheus on gw" in site.play("status").ok().out
 
     # Nothing new, nothing told.
     again = site.play("deploy").ok()
