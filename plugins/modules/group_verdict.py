@@ -44,7 +44,8 @@ options:
         that failed nothing is.
       - V(prepare), after images were fetched. Good means that all hosts have them, and the same.
       - V(lock), after the locks were taken. Good means that every host of the plan has said yes to it.
-      - V(withdraw), after hooks were told that clients go elsewhere. Good means that none may still send requests, so that something may stop.
+      - V(withdraw), after hooks were told that clients go elsewhere. Good means that none may still send requests, so that members may
+        stop.
       - V(leave), after members were taken out of the router. Good means that it has let them go, so that they may stop.
       - V(router_stop), after the router was stopped. Good means that it is gone and every host answers, so that engines may stop.
       - V(stop), after members were stopped. Good means that each is seen to be gone, so that members may start.

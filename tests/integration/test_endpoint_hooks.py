@@ -177,6 +177,23 @@ def test_a_server_that_was_set_by_hand_is_as_its_file_says_again(
     assert made.asked(4) == {"blue": 2, "green": 2}
 
 
+def test_a_section_moves_to_another_file_with_its_groups(
+    ends: t.Callable[[t.Any], t.Any], endpoints: tuple[Endpoint, Endpoint]
+) -> None:
+    made, both = gateway(HAProxy, ends), endpoints
+    one = hook(made)
+    told(one, *(("in", each, 100) for each in both))
+    moved = replace(one, file=str(made.pd / "moved.cfg"))
+    acts = []
+    for each in both:
+        acts.append(Act(replace(one, backend=""), "out", each.name, each.url, gone=True))
+        acts.append(Act(moved, "in", each.name, each.url, "tiny", 100))
+    results, _diffs = carry_out(acts)
+    assert all(result["ok"] for result in results.values()), results
+    assert set(made.asked(8)) == {"blue", "green"}
+    assert sorted(file.name for file in made.pd.glob("*.cfg")) == ["moved.cfg"]
+
+
 def test_many_runs_at_once_lose_no_server(ends: t.Callable[[t.Any], t.Any]) -> None:
     made = gateway(HAProxy, ends)
     groups = [ends(Endpoint(f"g{number}")) for number in range(8)]

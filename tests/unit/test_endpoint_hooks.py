@@ -128,6 +128,14 @@ def test_a_section_has_the_lines_of_the_user_and_a_server_a_group() -> None:
     assert texts.text_after(act(HAPROXY, "out"), None) is None
 
 
+def test_a_file_that_the_hook_has_left_goes_with_its_last_server() -> None:
+    left = replace(HAPROXY, backend="")
+    both = texts.text_after(act(HAPROXY, group="green"), texts.text_after(act(HAPROXY), None))
+    one = texts.text_after(act(left, "out", gone=True), both)
+    assert one == str(both).replace("    server blue 10.0.0.1:8000 weight 100\n", "")
+    assert texts.text_after(act(left, "out", "green", gone=True), one) is None
+
+
 def test_a_server_of_others_in_our_section_is_refused() -> None:
     for line in ("server mine 1.2.3.4:80 check", "server mine nowhere weight 3"):
         with pytest.raises(PdError, match=r"llm.cfg, line 2: this server is none of ours"):

@@ -190,6 +190,8 @@ def _tell(acts: t.Sequence[Act], changed: t.Mapping[str, tuple[str | None, str |
     if not (hook.kind == "haproxy" and hook.socket):
         # Also where the file says so already: nobody can see whether it was reloaded since.
         return _reload(hook)
+    # Of a group that leaves one file for another only where it is now: the process has one server of it.
+    acts = list({act.group: act for act in acts}.values())
     live = HAProxy(hook.socket, hook.backend)
     only_servers = all(same_lines(before, after) for before, after in changed.values())
     left = live.tell(acts, told.warnings)

@@ -69,6 +69,8 @@ def section(act: Act, servers: t.Iterable[Server]) -> str:
 
 def _haproxy(act: Act, before: str | None) -> str | None:
     servers = {one.name: one for one in servers_of(before or "", act.path)}
+    if not act.hook.backend:
+        return _left(act, before or "")
     known = servers.get(act.group)
     if act.event == "in":
         host, port = act.place
@@ -81,6 +83,12 @@ def _haproxy(act: Act, before: str | None) -> str | None:
         return None
     # A frontend may name it, and would not start without: the last server takes no section with it.
     return section(act, servers.values())
+
+
+def _left(act: Act, before: str) -> str | None:
+    """A file that was the hook's before: it stays as it is for those who have not moved yet."""
+    rest = [line for line in before.splitlines(True) if line.split()[:2] != ["server", act.group]]
+    return "".join(rest) if any(_SERVER.fullmatch(line.rstrip("\n")) for line in rest) else None
 
 
 def same_lines(before: str | None, after: str | None) -> bool:

@@ -72,7 +72,9 @@ def _of(name: str, wired: Wired, given: Given, noted: Record) -> list[Hooked]:
     left = _left(hook, hosts, was, stays, wired.out)
     if was is not None and left:
         why = "its spec does not name it" if not stays else f"it has moved from {was.file or 'there'} on {names(left)}"
-        there = replace(hook, file=was.file or hook.file)
+        moved = was.file and was.file != hook.file
+        # Without the backend, of which there is one section: the last one to leave takes the old file with it.
+        there = replace(hook, file=was.file, backend="") if moved else hook
         found.append(Hooked(there, left, stays=False, withdraws=given.stops, was=replace(was, hosts=left), why=why))
     if not stays:
         return found

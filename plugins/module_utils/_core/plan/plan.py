@@ -187,7 +187,8 @@ def _hooks_take(known: t.Iterable[Hooked], situation: Situation) -> float:
     """For how many seconds at most hooks, and the members behind them, let end what runs."""
     every = list(known)
     drains = [float(m.label.drain or 0.0) for m in situation.members] if any(one.withdraws for one in every) else []
-    return max((float(one.hook.drain) for one in every), default=0.0) + max(drains, default=0.0)
+    hooks_drain = {one.hook.name: float(one.hook.drain) for one in every}
+    return sum(hooks_drain.values()) + max(drains, default=0.0)
 
 
 def _round_takes(one: Renewal) -> float:
