@@ -25,6 +25,7 @@ class ActionModule(PdAction):
         **RUN,
         "phase": {"type": "str", "choices": [OPEN, *PHASES, CLOSE], "required": True},
         "stops": {"type": "bool", "default": False},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -94,7 +95,7 @@ class ActionModule(PdAction):
         refused = index.refused
         if not bad and not refused:
             return {"good": True}
-        return {**self._told(index, bad, len(courses) + len(refused)), "failed": True}
+        return {**self._told(index, bad, len(courses) + len(refused)), "failed": bool(self.args["fails"])}
 
     def _told(self, index: Index, bad: t.Mapping[str, Course], count: int) -> dict[str, t.Any]:
         """One workload that failed is told as such. Of several, each in full, one below the other."""

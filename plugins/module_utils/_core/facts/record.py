@@ -100,6 +100,8 @@ class Record:
     machines: t.Mapping[str, t.Any] = field(default_factory=dict)
     # How many prefills were started where, of a mode whose decode members take one for another.
     starts: Starts = field(default_factory=dict)
+    # How far a rollout has come with the group (rollout/note.py), empty where none is under way or has been.
+    rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -153,6 +155,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         cache=value.mapping("cache"),
         machines=value.mapping("machines"),
         starts=starts.read(value, "starts"),
+        rollout=value.mapping("rollout"),
         plain=value.raw,
     )
 

@@ -97,6 +97,8 @@ def _of_any(plan: Plan, last: Record) -> Draft:
         "desired": dict(plan.desired),
         "members": [_place(m).to_plain() for m in plan.members],
         "state": "partial",
+        # What a rollout has written of it is its own: whoever else plans leaves it.
+        **({"rollout": dict(last.rollout)} if last.rollout else {}),
     }
 
 
