@@ -6,7 +6,9 @@ once, what failed."""
 
 from __future__ import annotations
 
+import time
 import typing as t
+from dataclasses import replace
 
 from ..module_utils._core.base.words import names
 from ..module_utils._core.course.course import Course
@@ -41,7 +43,7 @@ class ActionModule(PdAction):
             after[name] = course
             if course.goes_on:
                 plan = folder.plan(name)
-                after[name] = self._judged(plan, course, phase, said.get(name) or {}, number)
+                after[name] = _timed(plan, self._judged(plan, course, phase, said.get(name) or {}, number), phase)
         folder.write_courses(wave, after)
         self._say(before, after)
         return _next(after)
@@ -121,6 +123,18 @@ class ActionModule(PdAction):
             "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg,
             "workloads": told,
         }
+
+
+def _timed(plan: Plan, course: Course, phase: str) -> Course:
+    """When it was locked, and how long it took from there until all of it was up: of a start of the whole workload alone."""
+    now = time.time()
+    if phase == "lock" and course.goes_on:
+        return replace(course, since=now)
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    if phase != "settle" or course.ending is None or course.ending.registered != "yes" or not course.since:
+        return course
+    whole = {member.id for member in plan.engines} <= fresh
+    return replace(course, took=round(now - course.since, 1)) if whole else course
 
 
 def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:

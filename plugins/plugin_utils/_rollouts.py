@@ -8,11 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.base.words import names
-from ._action import PdAction
+from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.base.words import counted, names
+from ..module_utils._core.rollout.spec import VARIABLE, Rollout, read
+from ._action import PdAction, Refusal
 from ._plain import to_plain
 
-VARIABLE = "pd_rollouts"
 Entry = t.Mapping[str, t.Any]
 
 
@@ -45,9 +46,14 @@ def gate_command(entry: Entry) -> t.Any:
     return gate.get("command") if isinstance(gate, t.Mapping) else None
 
 
-def plain_entry(entry: Entry) -> Entry:
-    """The same without what templates are made of: to be read, and to be told apart from another by its content."""
-    return t.cast("Entry", to_plain(entry))
+def rollout_of(action: PdAction, name: str) -> Rollout:
+    """A rollout of the inventory, read. What is wrong with it is told, all of it, and ends the task."""
+    findings = Findings()
+    found = read(name, to_plain(entry_of(action, name)), findings)
+    if found is None:
+        count = counted(len(findings.errors), "error")
+        raise action.refused(Refusal(name, f"Rollout {name} is refused: {count}.", findings.to_plain()))
+    return found
 
 
 def _all(action: PdAction) -> t.Mapping[str, t.Any]:

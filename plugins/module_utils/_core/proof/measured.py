@@ -137,7 +137,9 @@ def measured(first: Readings | None, last: Readings, asked: Asked = Asked()) -> 
     grown = {name: _grown(before.get(name), one) for name, one in last.members.items()}
     alive = {name: one for name, one in grown.items() if one is not None}
     unread = [f"{name}: {one.why}" for name, one in sorted(last.members.items()) if one.why]
-    counting = next((r for r in asked.requests if any(o.role == r and o.requests is not None for o in alive.values())), None)
+    counting = next(
+        (r for r in asked.requests if any(o.role == r and o.requests is not None for o in alive.values())), None
+    )
     mine = [one for one in alive.values() if one.role == counting]
     times = [p95(_summed(one.ttft for one in alive.values() if one.role == role)) for role in asked.first_token]
     return Measured(
@@ -146,7 +148,9 @@ def measured(first: Readings | None, last: Readings, asked: Asked = Asked()) -> 
         errors=_sum(one.errors for one in mine),
         ttft_p95=sum(one or 0.0 for one in times) if any(one is not None for one in times) else None,
         missing=tuple(sorted({name for one in last.members.values() for name in one.missing})),
-        restarted=tuple(sorted({name for name, one in grown.items() if one is None} | (set(before) - set(last.members)))),
+        restarted=tuple(
+            sorted({name for name, one in grown.items() if one is None} | (set(before) - set(last.members)))
+        ),
         why=names(unread, 3) if unread else "",
     )
 

@@ -119,8 +119,19 @@ class Note:
 
     def to_plain(self) -> dict[str, t.Any]:
         """As the record keeps it; what says nothing is left out."""
-        told: dict[str, t.Any] = {"rollout": self.rollout, "digest": self.digest, "wave": self.wave, "state": self.state}
-        told |= {"since": self.since, "wanted": self.wanted, "why": self.why, "paused": self.paused, "tried": self.tried}
+        told: dict[str, t.Any] = {
+            "rollout": self.rollout,
+            "digest": self.digest,
+            "wave": self.wave,
+            "state": self.state,
+        }
+        told |= {
+            "since": self.since,
+            "wanted": self.wanted,
+            "why": self.why,
+            "paused": self.paused,
+            "tried": self.tried,
+        }
         told |= {"soak_ends": self.soak_ends}
         told |= {"before": self.before.to_plain() if self.before is not None else None}
         told |= {"begun": self.begun.to_plain() if self.begun is not None else None}
