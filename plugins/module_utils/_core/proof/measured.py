@@ -21,9 +21,9 @@ INF = "+Inf"
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters of one process at a moment, since it started; None for one that it has not. `ttft` is the histogram of times to the first
-    token: by upper bound in seconds, how many requests had theirs within it. `missing` are the names of metrics that were looked for in
-    vain, `why` says that nothing could be read."""
+    """The counters of one process at a moment, since it started; None for one that it has not. `ttft` is the histogram of times to the
+    first token: by upper bound in seconds, how many requests had theirs within it. `missing` are the names of metrics that were looked
+    for in vain, `why` says that nothing could be read."""
 
     role: str
     requests: float | None = None
@@ -123,8 +123,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Asked:
-    """How the readings of an engine's members make one number of what a client sees. `requests` and `errors` are read of the roles named, the
-    first of which any member has them. `first_token`: of these roles the times to the first token add up, since a request is in one after the
+    """How the readings of a group's members make one number of what a client sees. `requests` and `errors` are those of the first of
+    these roles that counts them. `first_token`: the times to the first token of these roles add up, since a request is in one after the
     other."""
 
     requests: tuple[str, ...] = ("router", "decode")
@@ -137,7 +137,9 @@ def measured(first: Readings | None, last: Readings, asked: Asked = Asked()) -> 
     grown = {name: _grown(before.get(name), one) for name, one in last.members.items()}
     alive = {name: one for name, one in grown.items() if one is not None}
     unread = [f"{name}: {one.why}" for name, one in sorted(last.members.items()) if one.why]
-    counting = next((r for r in asked.requests if any(o.role == r and o.requests is not None for o in alive.values())), None)
+    counting = next(
+        (r for r in asked.requests if any(o.role == r and o.requests is not None for o in alive.values())), None
+    )
     mine = [one for one in alive.values() if one.role == counting]
     times = [p95(_summed(one.ttft for one in alive.values() if one.role == role)) for role in asked.first_token]
     return Measured(
@@ -146,7 +148,9 @@ def measured(first: Readings | None, last: Readings, asked: Asked = Asked()) -> 
         errors=_sum(one.errors for one in mine),
         ttft_p95=sum(one or 0.0 for one in times) if any(one is not None for one in times) else None,
         missing=tuple(sorted({name for one in last.members.values() for name in one.missing})),
-        restarted=tuple(sorted({name for name, one in grown.items() if one is None} | (set(before) - set(last.members)))),
+        restarted=tuple(
+            sorted({name for name, one in grown.items() if one is None} | (set(before) - set(last.members)))
+        ),
         why=names(unread, 3) if unread else "",
     )
 
