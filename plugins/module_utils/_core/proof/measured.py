@@ -21,9 +21,9 @@ INF = "+Inf"
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters of one process at a moment, since it started; None for one that it has not. `ttft` is the histogram of times to the first
-    token: by upper bound in seconds, how many requests had theirs within it. `missing` are the names of metrics that were looked for in
-    vain, `why` says that nothing could be read."""
+    """The counters of one process at a moment, since it started; None for one that it has not. `ttft` is the histogram of times to the
+    first token: by upper bound in seconds, how many requests had theirs within it. `missing` are the names of metrics that were looked
+    for in vain, `why` says that nothing could be read."""
 
     role: str
     requests: float | None = None
@@ -123,8 +123,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Asked:
-    """How the readings of an engine's members make one number of what a client sees. `requests` and `errors` are read of the roles named, the
-    first of which any member has them. `first_token`: of these roles the times to the first token add up, since a request is in one after the
+    """How the readings of a group's members make one number of what a client sees. `requests` and `errors` are those of the first of
+    these roles that counts them. `first_token`: the times to the first token of these roles add up, since a request is in one after the
     other."""
 
     requests: tuple[str, ...] = ("router", "decode")

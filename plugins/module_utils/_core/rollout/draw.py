@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is in which wave. Named groups first; a percentage is of all groups of the rollout, each wave with those before it, and is spread over
-the values of a label of the groups. The same rollout over the same groups draws the same; what has a note keeps its wave, whoever comes
-or goes, and who comes later is in no wave that is over."""
+"""Who is in which wave. Named groups first; a percentage is of all groups of the rollout, each wave with those before it, and is spread
+over the values of a label of the groups. The same rollout over the same groups draws the same; what has a note keeps its wave, whoever
+comes or goes, and who comes later is in no wave that is over."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _named(rollout: Rollout, wave: Wave, fleet: Fleet, names: t.Sequence[str]) -
 
 
 def _share(rollout: Rollout, wave: Wave, fleet: Fleet, names: t.Sequence[str], found: Waves) -> list[str]:
-    """Those that a wave of a percentage needs, beside those that are in a wave up to it, rounded up: from each value of the label that it is
-    spread by in turn, the value first of which there are the fewest so far."""
+    """Those that a wave of a percentage needs, beside those that are in a wave up to it, rounded up: from each value of the label that it
+    is spread by in turn, the value first of which there are the fewest so far."""
     before = [name for name in names if found.get(name, wave.number + 1) <= wave.number]
     wanted = math.ceil(len(names) * (wave.percent or 0) / 100) - len(before)
     left = sorted((name for name in names if name not in found), key=lambda name: (_chance(rollout, name), name))

@@ -39,9 +39,10 @@ _MOST_WAVES = 10_000
 
 @dataclass(frozen=True)
 class Note:
-    """`rollout` and `digest` say which rollout, `wave` is counted from 1. `wanted` is what the group was to be changed to (Standing.wanted).
-    `since` is when it came to this state, `soak_ends` when its soak does, in seconds of the epoch. `before` is what was measured before it
-    stopped, `begun` its counters when the soak began (None: they began at zero). `tried`: a return was tried and did not succeed."""
+    """`rollout` and `digest` say which rollout, `wave` is counted from 1. `wanted` is what the group was to be changed to
+    (Standing.wanted). `since` is when it came to this state, `soak_ends` when its soak does, in seconds of the epoch. `before` is what was
+    measured before it stopped, `begun` its counters when the soak began (None: they began at zero). `tried`: a return was tried and did
+    not succeed."""
 
     rollout: str
     digest: str
@@ -106,8 +107,10 @@ class Note:
         return self._to("planned", now, wave=wave, soak_ends=None, begun=None)
 
     def released(self, now: float) -> Note:
-        """A person lets it be tried again, by pd_release."""
-        return self.planned(now, self.wave) if self.state in ("failed", "returned") else self
+        """A person lets it be tried again, by pd_release. One that runs what was wanted, and has failed its gate, soaks anew."""
+        if self.state == "failed":
+            return self._to("changing", now, begun=None, soak_ends=None)
+        return self.planned(now, self.wave) if self.state == "returned" else self
 
     def pausing(self, paused: bool) -> Note:
         return replace(self, paused=paused)

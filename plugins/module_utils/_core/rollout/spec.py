@@ -14,7 +14,7 @@ from ..base.errors import PdError
 from ..base.finding import Findings
 from ..base.plain import to_plain
 from ..base.reader import Reader
-from ..base.values import number
+from ..base.values import number as as_number
 from ..spec import selector
 from ..spec.selector import Selector
 from . import placeholders
@@ -248,7 +248,7 @@ def _ratio(
 ) -> float | None:
     if raw.get(key) is None:
         return None
-    value = number(raw[key])
+    value = as_number(raw[key])
     if value is None or not low <= value <= high:
         reader.bad(f"{place}.{key}", raw[key], wanted)
         return None

@@ -1,11 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run does next with a rollout, decided from the notes and the groups as they are seen now, and from nothing else: so that whoever
-runs next goes on, after an interruption, on another controller, in a new job.
-
-A run asks `next_turn`, writes the notes of the turn into the records, does what the turn says, looks at the groups again, and asks again,
-until a turn says `end`. What became of a turn is written as a note: see `Turn`."""
+"""A turn: one thing that a run does with a rollout, as next_turn.py decides it, and what it writes into the records before and after."""
 
 from __future__ import annotations
 
@@ -13,8 +9,6 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .note import Note
-from .spec import Rollout
-from .standing import Fleet
 
 Kind = t.Literal["note", "change", "soak", "judge", "return", "end"]
 # Seconds: a soak that is longer is not waited for; the next run judges it.
@@ -54,9 +48,3 @@ class Turn:
     until: float | None = None
     failed: bool = False
     why: str = ""
-
-
-def next_turn(rollout: Rollout, fleet: Fleet, now: float, run: Run) -> Turn:
-    """What this run does next. `fleet` are all groups of the inventory, also those that the rollout does not select: they count for
-    max_unavailable. `now` is in seconds of the epoch. Raises PdError where the rollout selects nothing."""
-    raise NotImplementedError

@@ -37,7 +37,7 @@ class Window:
         return 60 * (self.ends - self.begins if self.ends > self.begins else self.ends + _DAY - self.begins)
 
     def closes(self, now: float) -> float | None:
-        """When the window that is open at `now` closes, both in seconds of the epoch; None while none is open. Windows that meet are one."""
+        """When the window that is open at `now` closes, both in seconds of the epoch; None while none is open. Those that meet are one."""
         found = None
         for opens, closes in self._around(now):
             if opens <= (now if found is None else found) < closes:
