@@ -13,6 +13,7 @@ from ansible.errors import AnsibleError
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.course.parcel import Parcel
 from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.rollout.placeholders import fill
 from ..plugin_utils import _command
 from ..plugin_utils._plain import to_plain
 from ..plugin_utils._rollouts import entry_of, gate_command
@@ -66,19 +67,20 @@ class ActionModule(RunAction):
         return {**_no(f"the gate says no: {shlex.join(argv)} {ended.problem}.{said}"), "lines": kept}
 
     def _filled(self, plan: Plan, command: t.Any) -> list[str]:
-        """The command of one group: `endpoint`, `group` and `model` are its own. It is asked at the router, which no client knows yet."""
-        router = plan.router.member
-        own = {
+        """The command of one group. It is asked at the router, which no client knows yet. Both ways to write a placeholder are taken: the
+        inventory's variables stand in double braces, and so may what is the group's own."""
+        router, rollout = plan.router.member, str(self.args["rollout"])
+        own: dict[str, t.Any] = {
             "endpoint": router.url if router else "",
             "group": plan.group,
             "model": plan.endpoint.served_model_name or "",
+            "rollout": rollout,
+            "wave": (plan.record.get("rollout") or {}).get("wave", ""),
         }
         templar = self._templar.copy_with_new_env(available_variables={**self.task_vars, **own})
-        return _command.read(
-            to_plain(templar.template(command)),
-            "The gate's command",
-            f"pd_rollouts.{self.args['rollout']}.gate.command",
-        )
+        filled = to_plain(templar.template(command))
+        words = _command.read(filled, "The gate's command", f"pd_rollouts.{rollout}.gate.command")
+        return [fill(word, own) for word in words]
 
 
 def _no(why: str) -> Result:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller side of rollout_plan: how the groups of a rollout stand, what that means for it, and the folder in which its run goes on."""
+"""The controller side of rollout_plan: how the groups of a rollout stand, what stands in its way, and the folder in which its run goes on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, sentences
-from ..module_utils._core.rollout.refusals import refusals
+from ..module_utils._core.rollout.refusals import refuse
 from ..module_utils._core.rollout.told import table
 from ..plugin_utils._action import PdAction, Refusal
 from ..plugin_utils._plain import names_list, to_plain
@@ -37,10 +37,10 @@ class ActionModule(PdAction):
         known = {name: looking.at(name) for name in [*groups, *names_list(to_plain(self.args["beside"]))]}
         fleet, state = {name: one.standing for name, one in known.items()}, self.args["state"]
         findings = Findings()
-        if state in ("run", "go"):
-            refusals(rollout, fleet, now, findings)
-        self._display.display("\n".join(table(rollout, fleet, now)))
-        if findings.errors:
+        waves = refuse(rollout, fleet, findings)
+        self._display.display("\n".join(table(rollout, fleet, waves)))
+        # What is paused or given up needs nothing to be in order.
+        if findings.errors and state in ("run", "go"):
             raise self.refused(Refusal(rollout.name, f"Rollout {rollout.name} is refused.", findings.to_plain()))
         ends = self.args["ends"]
         if ends is not None and ends <= 0:

@@ -15,7 +15,6 @@ from ..module_utils._core.base.printable import printable
 from ..module_utils._core.base.words import names
 from ..module_utils._core.rollout import note as notes
 from ..module_utils._core.rollout.note import Note
-from ..module_utils._core.rollout.spec import Rollout
 from ..module_utils._core.rollout.told import report
 from ..module_utils._core.rollout.turn import LONGEST_WAIT, Run, Turn, next_turn
 from ..plugin_utils import _caches
@@ -76,7 +75,7 @@ class ActionModule(PdAction):
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
-        measuring = Measuring(self.rollout, turn, written)
+        measuring = Measuring(self.rollout, turn, written, self._kept_notes(known))
         hosts = sorted({host for name in measuring.names for host in known[name].hosts}, key=natural)
         self.folder.write_turn(
             {
@@ -87,7 +86,7 @@ class ActionModule(PdAction):
                 "failed": turn.failed,
                 "why": turn.why,
                 "notes": {name: one.to_plain() for name, one in written.items()},
-                "measures": list(measuring.names),
+                "measures": measuring.names,
             }
         )
         return {"do": turn.kind, "told": self._told(turn), "measures": hosts, "names": list(turn.names)}
@@ -124,19 +123,20 @@ class ActionModule(PdAction):
 
     def _said(self, known: t.Mapping[str, Known], now: float) -> dict[str, Note]:
         """What a person has said to the rollout, as notes of all its groups that it is not done with."""
-        mine = {
-            name: one.standing.note
-            for name, one in known.items()
-            if one.standing.note is not None and one.standing.note.rollout == self.rollout.name
-        }
-        said = self.state["state"]
+        mine = {name: note for name, note in self._kept_notes(known).items() if note.rollout == self.rollout.name}
+        said, release = self.state["state"], self.state["release"]
         if said == "abort":
             return {name: note.aborted(now) for name, note in mine.items() if not note.ended}
         if said in ("pause", "go"):
             return {
                 name: note.pausing(said == "pause") for name, note in mine.items() if note.paused != (said == "pause")
             }
-        return {}
+        freed = {name: note.released(now) for name, note in mine.items() if name in release}
+        return {name: note for name, note in freed.items() if note is not mine[name]}
+
+    @staticmethod
+    def _kept_notes(known: t.Mapping[str, Known]) -> dict[str, Note]:
+        return {name: one.standing.note for name, one in known.items() if one.standing.note is not None}
 
     @staticmethod
     def _told(turn: Turn) -> str:
@@ -147,17 +147,14 @@ class ActionModule(PdAction):
     def _measured(self) -> dict[str, t.Any]:
         """The notes with what was measured; and, of those whose soak is over, the verdict."""
         turn = self.folder.turn()
-        written = self._notes(turn)
-        if turn["measures"]:
-            said = self.folder.said("measured", turn["number"])
-            made = Measuring(self.rollout, self._turn(turn), written)
-            written, lines = made.notes_with(said, time.time(), self._prometheus)
-            turn["notes"] = {name: one.to_plain() for name, one in written.items()}
-            self.folder.write_turn(turn)
-            for line in lines:
-                self._display.display(line)
-        known = self.state["known"]
-        hosts = {host for name in written for host in known[name]["keeps"]}
+        known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
+        measuring = Measuring(self.rollout, self._turn(turn), self._notes(turn), self._kept_notes(known))
+        said = self.folder.said("measured", turn["number"])
+        written, lines = measuring.done(said, time.time(), self._prometheus)
+        self.folder.write_turn({**turn, "notes": {name: one.to_plain() for name, one in written.items()}})
+        for line in lines:
+            self._display.display(line)
+        hosts = {host for name in written for host in known[name].keeps}
         return {"do": turn["kind"], "names": turn["names"], "notes": sorted(hosts, key=natural)}
 
     @staticmethod
@@ -252,7 +249,7 @@ class ActionModule(PdAction):
 def _outcomes(run: RunFolder) -> dict[str, str]:
     """The workloads of a run that did not end well, with why in one line."""
     index = run.index()
-    found = {name: text for name, text in index.refused.items()}
+    found = dict(index.refused)
     for wave in range(len(index.waves)):
         found |= {name: one.told for name, one in run.courses(wave).items() if one.failed}
     return {name: printable(" ".join(text.split()), _LONGEST) for name, text in found.items()}

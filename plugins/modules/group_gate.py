@@ -44,7 +44,8 @@ options:
   rollout:
     description:
       - The rollout of C(pd_rollouts) whose gate it is.
-      - In its command the variables C(endpoint) (the router's URL, which no client knows yet), C(group) and C(model) are the group's own.
+      - In its command C(endpoint) (the router's URL, which no client knows yet), C(group), C(model), C(rollout) and C(wave) are the
+        group's own, written C(${endpoint}), or in double braces like the inventory's variables.
     type: str
     required: true
   timeout:
