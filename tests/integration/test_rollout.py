@@ -9,7 +9,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life, spec
+from integration.conftest import Life, ask, spec
 from ports import free_block
 
 pytestmark = [pytest.mark.integration]
@@ -61,7 +61,9 @@ class Rollouts(Life):
         return {name: self.noted(name)["rollout"]["state"] for name in GROUPS}
 
     def serving(self) -> list[str]:
-        return [name for name in GROUPS if self.ask(port=self.routers[name])[0] == 200]
+        """Whose router answers."""
+        at = {name: f"http://{self.hosts[f'h{n}']['pd_address']}:{self.routers[name]}" for n, name in enumerate(GROUPS)}
+        return [name for name in GROUPS if ask(at[name], "once upon a time")[0] == 200]
 
 
 @pytest.fixture
