@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import typing as t
@@ -101,7 +102,7 @@ class Rollout:
     window: Window | None = None
     strategy: str = "restart"
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """16 hex digits over all that it says but its name: another one is another rollout."""
         said = {key: value for key, value in to_plain(self).items() if key != "name"}
