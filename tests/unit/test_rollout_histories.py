@@ -384,7 +384,9 @@ class RolloutHistories(RuleBasedStateMachine):
         mine = {name: fleet[name].note for name in waves}
         over = (*SETTLED, *BAD) if rollout.on_failure == "continue" else SETTLED
         bad = [name for name, note in mine.items() if note is not None and note.state in BAD]
-        assert len(bad) <= (2 if rollout.on_failure == "continue" else 0), f"{turn.names} are changed after {bad} failed"
+        assert len(bad) <= (2 if rollout.on_failure == "continue" else 0), (
+            f"{turn.names} are changed after {bad} failed"
+        )
         for name in turn.names:
             group = fleet[name]
             assert not group.silent

@@ -57,7 +57,9 @@ def _halted(rollout: Rollout, fleet: Fleet, waves: Waves, now: float, run: Run) 
     """A rollout that a person has paused or aborted, and not resumed. An abort that was interrupted is finished."""
     notes = {name: fleet[name].note for name in waves}
     # What is paused stays so when the rollout is edited; a changed one is none that was aborted.
-    paused = {name: note for name, note in notes.items() if note is not None and note.paused and note.rollout == rollout.name}
+    paused = {
+        name: note for name, note in notes.items() if note is not None and note.paused and note.rollout == rollout.name
+    }
     mine = {name: note for name, note in notes.items() if note is not None and note.of(rollout.name, rollout.digest)}
     if run.resume:
         fresh = {name: note.pausing(False) for name, note in paused.items()}
@@ -255,7 +257,7 @@ class _At:
         group = self.fleet[name]
         if group.silent:
             return _Hindrance(about(group.silent, "does not answer"))
-        if group.held:
+        if group.held and name not in self.run.release:
             return _Hindrance(f"it is held ({group.held}): -e pd_release={name}")
         if not group.running:
             # What this rollout has taken out is brought back.

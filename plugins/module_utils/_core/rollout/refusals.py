@@ -24,9 +24,9 @@ _IN_HAND = ("changing", "soaking", "not judged", "failed", "returned")
 _DONE = ("passed", "skipped", "aborted")
 
 
-def refuse(rollout: Rollout, fleet: Fleet, findings: Findings) -> Waves:
+def refuse(rollout: Rollout, fleet: Fleet, findings: Findings, release: t.Collection[str] = ()) -> Waves:
     """Who is in which wave, empty where that cannot be told. What keeps the rollout from going on becomes findings; `fleet` is as of
-    next_turn. Of one that has begun only the groups that it has still to begin with are looked at."""
+    next_turn, `release` as of Run. Of one that has begun only the groups that it has still to begin with are looked at."""
     try:
         waves = draw(rollout, fleet)
         every = selected(rollout, fleet)
@@ -44,7 +44,7 @@ def refuse(rollout: Rollout, fleet: Fleet, findings: Findings) -> Waves:
         if not (ours and note is not None and note.state in _IN_HAND) and not (
             name in mine and note and note.state in _DONE
         ):
-            _group(name, rollout, fleet, waves, findings)
+            _group(name, rollout, fleet, waves, findings, held=name not in release)
     return waves
 
 
@@ -100,14 +100,14 @@ def _taken(name: str, rollout: Rollout, fleet: Fleet, findings: Findings) -> Non
         )
 
 
-def _group(name: str, rollout: Rollout, fleet: Fleet, waves: Waves, findings: Findings) -> None:
+def _group(name: str, rollout: Rollout, fleet: Fleet, waves: Waves, findings: Findings, held: bool) -> None:
     """What keeps a group from being changed when its turn comes."""
     group = fleet[name]
     if group.silent:
         findings.error(
             "rollout-silent",
             f"{name}: {about(group.silent, 'does not answer', _MOST)}, and what runs there is not known.",
-            f"Bring {by_number(group.silent, 'it', 'them')} back, or take the group out of the rollout: give it a label, and select by that.",
+            f"Bring {by_number(group.silent, 'it', 'them')} back, or take the group out of the rollout (by a label).",
         )
     elif not group.running:
         findings.error(
@@ -115,7 +115,7 @@ def _group(name: str, rollout: Rollout, fleet: Fleet, waves: Waves, findings: Fi
             f"{name}: {not_running(name, group).partition(': ansible-playbook')[0]}.",
             f"ansible-playbook inferops.pd.deploy -e pd_group={name} brings it back; or take it out of the rollout.",
         )
-    if group.held:
+    if group.held and held:
         findings.error(
             "rollout-held", f"{name}: it is held: {group.held}.", f"-e pd_release={name} lets it be changed again."
         )
