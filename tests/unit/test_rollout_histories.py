@@ -295,6 +295,7 @@ class RolloutHistories(RuleBasedStateMachine):
 
     def _write(self, name: str, note: Note) -> None:
         self.writes += 1
+        self.clock += 1
         if self.writes == self.fall_at:
             raise Fall
         self.groups[name].kept = note.to_plain()
