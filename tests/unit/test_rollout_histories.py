@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from builders import ROOT
-from hypothesis import HealthCheck, configuration, settings
+from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -30,6 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.turn imp
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 WALKS = int(os.environ.get("PD_WALKS", "0"))
 STEPS = int(os.environ.get("PD_STEPS", "30"))
+SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 NAMES = tuple(f"g{number}" for number in range(1, 11))
 SITES = ("fra", "ams", "lon")
@@ -66,18 +67,15 @@ class Group:
 
 @dataclass
 class Chance:
-    """What goes wrong with whom in a run."""
+    """What goes wrong in a run: with whom in which part of its step, and whether returns succeed."""
 
-    change: t.Mapping[str, str] = field(default_factory=dict)
-    gate: t.Mapping[str, str] = field(default_factory=dict)
-    no_return: t.Container[str] = ()
+    fails: t.Mapping[str, str] = field(default_factory=dict)
+    returns: bool = True
 
 
-chances_ = st.builds(
-    Chance,
-    change=st.dictionaries(names_, st.sampled_from(["preflight", "restart", "proof"]), max_size=2),
-    gate=st.dictionaries(names_, st.sampled_from(["fails", "is not judged"]), max_size=2),
-    no_return=st.sets(names_, max_size=2),
+PARTS = ("preflight", "restart", "proof", "gate", "too few requests")
+chances_ = st.just(Chance()) | st.builds(
+    Chance, fails=st.dictionaries(names_, st.sampled_from(PARTS), min_size=1, max_size=5), returns=st.booleans()
 )
 
 
@@ -119,46 +117,14 @@ class RolloutHistories(RuleBasedStateMachine):
     def time_passes(self, hours: float) -> None:
         self.clock += hours * HOUR
 
-    @rule(name=names_)
-    def loses_a_host(self, name: str) -> None:
-        self._lose(name)
-
-    @rule(name=names_)
-    def gets_it_back(self, name: str) -> None:
-        if name in self.groups:
-            self.groups[name].silent = False
-
-    @rule(name=names_)
-    def is_healed(self, name: str) -> None:
-        self._heal(name)
-
-    @rule(name=names_)
-    def is_edited(self, name: str) -> None:
-        if name in self.groups:
-            self.groups[name].spec += 1
-
-    @rule(name=names_)
-    def is_restarted_by_hand(self, name: str) -> None:
-        """Whatever a rollout has with it."""
-        group = self.groups.get(name)
-        if group and not group.silent and not group.held:
-            if group.applied != group.spec:
-                group.previous, group.applied = group.applied, group.spec
-            group.state = "running"
-
-    @rule(name=names_)
-    def is_released(self, name: str) -> None:
-        self._release(name)
-
-    @rule(name=names_)
-    def is_removed(self, name: str) -> None:
-        if name != "g1" and len(self.groups) > 5:
-            self.groups.pop(name, None)
-
-    @rule(site=st.sampled_from(SITES))
-    def is_added(self, site: str) -> None:
-        self.added += 1
-        self.groups[f"g{self.added}"] = Group(site)
+    @rule(
+        name=names_,
+        what=st.sampled_from(
+            ["_lose", "_get_back", "_heal", "_edit", "_edit", "_restart_by_hand", "_release", "_remove", "_add"]
+        ),
+    )
+    def happens_to_a_group(self, name: str, what: str) -> None:
+        getattr(self, what)(name)
 
     @rule(soak=st.sampled_from([0, 300, 7200]), of=rollouts_)
     def the_rollout_is_edited(self, soak: int, of: str) -> None:
@@ -168,17 +134,33 @@ class RolloutHistories(RuleBasedStateMachine):
     def is_paused(self, of: str) -> None:
         self._mark(of, lambda note: note.pausing(True))
 
-    @rule(of=rollouts_, at=moments_)
+    @rule(of=rollouts_, at=st.none() | st.integers(1, 10))
     def is_aborted(self, of: str, at: int | None) -> None:
+        """By a run that may fall over before it has written all."""
         self._mark(of, lambda note: note.aborted(self.clock), at)
 
     @rule(of=rollouts_, chance=chances_, at=moments_, resume=st.booleans())
     def runs(self, of: str, chance: Chance, at: int | None, resume: bool) -> None:
         self._run(of, chance, fall_at=at, resume=resume)
 
-    @rule(of=rollouts_, chance=chances_, name=names_, turn=st.integers(1, 12))
-    def loses_a_host_meanwhile(self, of: str, chance: Chance, name: str, turn: int) -> None:
-        self._run(of, chance, turn=turn, then=lambda: self._lose(name))
+    @rule(chance=chances_)
+    def runs_to_its_end(self, chance: Chance) -> None:
+        self._run("a", chance)
+
+    @rule(of=rollouts_, at=st.integers(2, 40))
+    def falls_over(self, of: str, at: int) -> None:
+        self._run(of, Chance(), fall_at=at)
+
+    @rule(chance=chances_, turn=st.integers(2, 12), number=st.integers(0, 3))
+    def loses_a_host_meanwhile(self, chance: Chance, turn: int, number: int) -> None:
+        """One of those that the run has in its hands."""
+
+        def lose() -> None:
+            busy = [n for n, g in self.groups.items() if g.note is not None and g.note.state in ("changing", "soaking")]
+            for name in busy[number : number + 1]:
+                self._lose(name)
+
+        self._run("a", chance, turn=turn, then=lose)
 
     @rule(chance=chances_, turn=st.integers(1, 12), second=st.sampled_from(["b", "a"]), at=moments_)
     def two_runs_overlap(self, chance: Chance, turn: int, second: str, at: int | None) -> None:
@@ -194,7 +176,7 @@ class RolloutHistories(RuleBasedStateMachine):
                 line = told.line(note)
                 assert note.rollout in line, name
                 assert notes.STATES[note.state] in line, name
-                assert note.state not in (*BAD, "held", "aborted") or note.why in line != "", (name, line)
+                assert note.why in line, (name, line)
                 assert note.state not in (*BAD, "held", "aborted") or note.why, (name, line)
                 assert notes.read(note.to_plain(), "the record") == note
 
@@ -250,6 +232,30 @@ class RolloutHistories(RuleBasedStateMachine):
         if name in self.groups:
             self.groups[name].silent, self.groups[name].state = True, "partial"
 
+    def _get_back(self, name: str) -> None:
+        if name in self.groups:
+            self.groups[name].silent = False
+
+    def _edit(self, name: str) -> None:
+        if name in self.groups:
+            self.groups[name].spec += 1
+
+    def _restart_by_hand(self, name: str) -> None:
+        """Whatever a rollout has with it."""
+        group = self.groups.get(name)
+        if group and not group.silent and not group.held:
+            if group.applied != group.spec:
+                group.previous, group.applied = group.applied, group.spec
+            group.state = "running"
+
+    def _remove(self, name: str) -> None:
+        if name != "g1" and len(self.groups) > 5:
+            self.groups.pop(name, None)
+
+    def _add(self, name: str) -> None:
+        self.added += 1
+        self.groups[f"g{self.added}"] = Group(SITES[len(name) % 3])
+
     def _heal(self, name: str) -> None:
         if name in self.groups:
             self.groups[name].silent, self.groups[name].state = False, "running"
@@ -296,6 +302,10 @@ class RolloutHistories(RuleBasedStateMachine):
     def _write(self, name: str, note: Note) -> None:
         self.writes += 1
         self.clock += 1
+        there = self.groups[name].note
+        assert not notes.conflict(there, note.rollout), f"over the note of {there}"
+        same = there is not None and there.of(note.rollout, note.digest)
+        assert not same or (there and there.wave == note.wave), f"{name} was in wave {there}, and is in {note.wave}"
         if self.writes == self.fall_at:
             raise Fall
         self.groups[name].kept = note.to_plain()
@@ -322,7 +332,7 @@ class RolloutHistories(RuleBasedStateMachine):
         group = self.groups[name]
         assert group.note
         self._between()
-        fails = chance.change.get(name)
+        fails = chance.fails.get(name)
         if fails == "preflight":
             self._write(name, group.note.failed(self.clock, "its image is not there"))
             return
@@ -345,13 +355,14 @@ class RolloutHistories(RuleBasedStateMachine):
         del rollout
         group = self.groups[name]
         assert group.note
+        assert group.state == "running", "who is down has failed"
         assert group.note.soak_ends is not None
         assert group.note.soak_ends <= self.clock, "judged before its soak has ended"
         assert group.note.before == BEFORE, "what was measured before is gone"
-        verdict = chance.gate.get(name)
-        if verdict == "fails":
+        fails = chance.fails.get(name)
+        if fails == "gate":
             self._write(name, group.note.failed(self.clock, "3 percent of the requests failed"))
-        elif verdict == "is not judged":
+        elif fails == "too few requests":
             self._write(name, group.note.not_judged(self.clock, "12 of 100 requests"))
         else:
             self._write(name, group.note.passed(self.clock))
@@ -364,7 +375,7 @@ class RolloutHistories(RuleBasedStateMachine):
             self._has_room(rollout, [name], draw(rollout, self._fleet()))
         self._between()
         group.state = "partial"
-        if name in chance.no_return or group.silent or group.previous is None:
+        if not chance.returns or group.silent or group.previous is None:
             self._write(name, group.note.unreturned(self.clock, "it did not come up"))
             return
         self._between()
@@ -419,18 +430,17 @@ BEFORE = Measured(seconds=600.0, requests=1000.0, errors=1.0, ttft_p95=0.25)
 
 
 def _measured(note: Note) -> Note:
-    import dataclasses
-
-    return dataclasses.replace(note, before=BEFORE)
+    return replace(note, before=BEFORE)
 
 
 RolloutHistories.TestCase.settings = settings(
-    max_examples=WALKS or 150,
+    max_examples=WALKS or 100,
     stateful_step_count=STEPS,
     deadline=None,
     database=None,
     derandomize=not WALKS,
     suppress_health_check=list(HealthCheck),
+    phases=tuple(phase for phase in Phase if SHRINK or phase != Phase.shrink),
     report_multiple_bugs=False,
 )
 test_rollout_histories = RolloutHistories.TestCase
