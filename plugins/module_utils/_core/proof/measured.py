@@ -17,6 +17,28 @@ from ..base.words import names
 MOST_BUCKETS = 200
 # Where a bucket without an upper bound is kept.
 INF = "+Inf"
+# Whose requests are those of clients: of the first of these roles that counts any.
+COUNTING = ("router", "decode")
+# A request is in one after the other: their times to the first token add up to what a client waits. Of an engine that gives both roles a
+# request at once, only the decode's are read (Counted.first_token).
+FIRST_TOKEN = ("prefill", "decode")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Which metrics of a kind of process tell what became of its requests; selectors as metrics.py takes them, of which the sum counts.
+    `first_token` is the histogram of times to the first token, by role. `late`: a counter appears with its first use, so that one that is
+    not there is zero."""
+
+    requests: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    first_token: t.Mapping[str, str] = field(default_factory=dict)
+    late: bool = False
+
+    def of(self, role: str) -> dict[str, t.Any]:
+        """What a host is told to read of a member of a role."""
+        told: dict[str, t.Any] = {"requests": list(self.requests), "errors": list(self.errors), "late": self.late}
+        return {**told, "first_token": self.first_token.get(role)}
 
 
 @dataclass(frozen=True)
@@ -121,27 +143,15 @@ class Measured:
         return {**told, **({"why": self.why} if self.why else {})}
 
 
-@dataclass(frozen=True)
-class Asked:
-    """How the readings of a group's members make one number of what a client sees. `requests` and `errors` are those of the first of
-    these roles that counts them. `first_token`: the times to the first token of these roles add up, since a request is in one after the
-    other."""
-
-    requests: tuple[str, ...] = ("router", "decode")
-    first_token: tuple[str, ...] = ("prefill", "decode")
-
-
-def measured(first: Readings | None, last: Readings, asked: Asked = Asked()) -> Measured:
+def measured(first: Readings | None, last: Readings) -> Measured:
     """What came between two readings; without `first`, since the processes of `last` started."""
     before = first.members if first is not None else {}
     grown = {name: _grown(before.get(name), one) for name, one in last.members.items()}
     alive = {name: one for name, one in grown.items() if one is not None}
     unread = [f"{name}: {one.why}" for name, one in sorted(last.members.items()) if one.why]
-    counting = next(
-        (r for r in asked.requests if any(o.role == r and o.requests is not None for o in alive.values())), None
-    )
+    counting = next((r for r in COUNTING if any(o.role == r and o.requests is not None for o in alive.values())), None)
     mine = [one for one in alive.values() if one.role == counting]
-    times = [p95(_summed(one.ttft for one in alive.values() if one.role == role)) for role in asked.first_token]
+    times = [p95(_summed(one.ttft for one in alive.values() if one.role == role)) for role in FIRST_TOKEN]
     return Measured(
         seconds=max(0.0, last.at - first.at) if first is not None else None,
         requests=_sum(one.requests for one in mine),

@@ -9,12 +9,12 @@ until a turn says `end`."""
 
 from __future__ import annotations
 
-import time
 import typing as t
 from dataclasses import dataclass
 
 from ..base.words import about, counted, names
 from .draw import Waves, draw
+from .moments import clock, lasting
 from .note import BAD, SETTLED, Note, NoteState, conflict
 from .seen import as_seen
 from .spec import Rollout, Wave
@@ -56,10 +56,13 @@ def _blocked(rollout: Rollout, fleet: Fleet, waves: Waves) -> Turn | None:
 def _halted(rollout: Rollout, fleet: Fleet, waves: Waves, now: float, run: Run) -> Turn | None:
     """A rollout that a person has paused or aborted, and not resumed. An abort that was interrupted is finished."""
     notes = {name: fleet[name].note for name in waves}
+    # What is paused stays so when the rollout is edited; a changed one is none that was aborted.
+    paused = {
+        name: note for name, note in notes.items() if note is not None and note.paused and note.rollout == rollout.name
+    }
     mine = {name: note for name, note in notes.items() if note is not None and note.of(rollout.name, rollout.digest)}
-    paused = [name for name, note in mine.items() if note.paused]
     if run.resume:
-        fresh = {name: mine[name].pausing(False) for name in paused}
+        fresh = {name: note.pausing(False) for name, note in paused.items()}
         return Turn("note", tuple(fresh), notes=fresh, why="it goes on") if fresh else None
     if any(note.state == "aborted" for note in mine.values()):
         fresh = {name: note.aborted(now) for name, note in mine.items() if note.aborted(now) is not note}
@@ -194,7 +197,7 @@ class _At:
         mine = tuple(name for name in soaking if self._soak_ends(name) == until)
         if until - self.notes[first].since <= LONGEST_WAIT and (self.run.ends is None or until <= self.run.ends):
             return Turn("soak", mine, wave, until=until, why=f"wave {wave}: {about(mine, 'is watched', _MOST)}")
-        why = f"wave {wave}: the soak of {names(mine, _MOST)} ends at {_clock(until)}; run this again then"
+        why = f"wave {wave}: the soak of {names(mine, _MOST)} ends at {clock(until)}; run this again then"
         return Turn("end", mine, wave, until=until, why=why, failed=self.stopped)
 
     def _due(self, among: t.Iterable[str]) -> Turn | None:
@@ -237,7 +240,7 @@ class _At:
         why = "; ".join(f"{name}: {h.why}" for name, h in hindered[:_MOST] if h is not None)
         later = all(h is not None and h.later for _name, h in hindered)
         until = min(times, default=None)
-        told = f"wave {self.waves[waiting[0]]} goes on at {_clock(until)}: {why}" if until is not None else why
+        told = f"wave {self.waves[waiting[0]]} goes on at {clock(until)}: {why}" if until is not None else why
         return Turn("end", tuple(waiting), self.waves[waiting[0]], until=until, failed=not later, why=told)
 
     def _end(self) -> str:
@@ -254,7 +257,7 @@ class _At:
         group = self.fleet[name]
         if group.silent:
             return _Hindrance(about(group.silent, "does not answer"))
-        if group.held:
+        if group.held and name not in self.run.release:
             return _Hindrance(f"it is held ({group.held}): -e pd_release={name}")
         if not group.running:
             # What this rollout has taken out is brought back.
@@ -281,15 +284,15 @@ class _At:
     def _no_time(self, name: str) -> _Hindrance | None:
         """A step that would not end in the window, or before this run must, does not begin."""
         window, takes = self.rollout.window, step_seconds(self.fleet[name], self.wave(name))
-        told = f"its step takes about {_minutes(takes)}"
+        told = f"its step takes about {lasting(takes)}"
         if window is not None:
             closes = window.closes(self.now)
             if closes is None:
                 return _Hindrance(f"the window is {window.told()}", window.opens(self.now), True)
             if self.now + takes > closes:
-                return _Hindrance(f"{told}, and the window closes at {_clock(closes)}", window.opens(self.now), True)
+                return _Hindrance(f"{told}, and the window closes at {clock(closes)}", window.opens(self.now), True)
         if self.run.ends is not None and self.now + takes > self.run.ends:
-            return _Hindrance(f"{told}, and this run ends at {_clock(self.run.ends)}; run this again", None, True)
+            return _Hindrance(f"{told}, and this run ends at {clock(self.run.ends)}; run this again", None, True)
         return None
 
 
@@ -326,12 +329,3 @@ def _stays(group: Standing) -> bool:
 
 def _because(why: str) -> str:
     return f" ({why})" if why else ""
-
-
-def _clock(moment: float | None) -> str:
-    """A moment as people read it, on the controller's clock."""
-    return time.strftime("%a %Y-%m-%d %H:%M %Z", time.localtime(moment or 0.0))
-
-
-def _minutes(seconds: float) -> str:
-    return counted(max(1, round(seconds / 60)), "minute")

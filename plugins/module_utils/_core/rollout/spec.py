@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import typing as t
@@ -72,8 +73,9 @@ class Prometheus:
 class Gate:
     """What a changed group must show. `errors`: the ratio of failed requests in its soak, at most. `ttft_p95`: the time to the first token
     that 95 of 100 requests get, at most so many times what it was before. `min_requests`: with fewer in the soak it is not judged, which
-    passes only where this is 0. `command` runs on the controller, with `${group}` and `${endpoint}`. `window`: for how many seconds is
-    measured before the group stops; None: since its engines started."""
+    passes only where this is 0. `command` runs on the controller, with `${group}` and `${endpoint}`. Counters are
+    compared with what they were since the engines of the group had started; `prometheus` is asked in their place, and `window` is for how
+    many seconds back it is asked of what was before (None: 10 minutes)."""
 
     errors: float | None = None
     ttft_p95: float | None = None
@@ -101,7 +103,7 @@ class Rollout:
     window: Window | None = None
     strategy: str = "restart"
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """16 hex digits over all that it says but its name: another one is another rollout."""
         said = {key: value for key, value in to_plain(self).items() if key != "name"}
@@ -228,6 +230,12 @@ def _gate(place: str, raw: dict[str, t.Any], reader: Reader) -> Gate:
     )
     for word in gate.command:
         placeholders.check(f"{place}.command", word, placeholders.OF_COMMAND, reader.findings)
+    if gate.window is not None and gate.prometheus is None:
+        reader.findings.error(
+            "bad-value",
+            f"{place}.window: without prometheus the counters of the members are compared, since their start.",
+            "Remove it, or write prometheus: {url: ..., requests: ...}.",
+        )
     for key in ("min_requests", "window", "prometheus"):
         if raw.get(key) is not None and not gate.counts:
             reader.findings.error(
@@ -277,7 +285,7 @@ def _asked_of_prometheus(place: str, gate: Gate, reader: Reader) -> None:
     needed = {
         "errors": (asked.errors, gate.errors is not None, "gives the ratio of failed requests"),
         "ttft_p95": (asked.ttft_p95, gate.ttft_p95 is not None, "gives seconds"),
-        "requests": (asked.requests, gate.min_requests > 0, "counts the requests, for min_requests"),
+        "requests": (asked.requests, True, "counts the requests"),
     }
     for key, (query, wanted, what) in needed.items():
         if wanted and not query:
@@ -286,7 +294,7 @@ def _asked_of_prometheus(place: str, gate: Gate, reader: Reader) -> None:
                 f"{place}.prometheus.{key}: missing: the query that {what}.",
                 f"Write {key}: QUERY, with ${{group}} and ${{seconds}} where they belong.",
             )
-        elif query and not wanted and key != "requests":
+        elif query and not wanted:
             reader.findings.error(
                 "bad-value",
                 f"{place}.prometheus.{key}: {place}.{key} does not say what it is compared with.",

@@ -18,11 +18,12 @@ LONGEST_WAIT = 1800.0
 @dataclass(frozen=True)
 class Run:
     """This run: when it began, and when it must have ended (None: whenever), in seconds of the epoch. `resume`: a person has said that what
-    was paused or aborted goes on."""
+    was paused or aborted goes on. `release` are groups of which a person has said that they may be changed again: they are not held."""
 
     began: float
     ends: float | None = None
     resume: bool = False
+    release: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
