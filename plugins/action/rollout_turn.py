@@ -150,7 +150,7 @@ class ActionModule(PdAction):
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         measuring = Measuring(self.rollout, self._turn(turn), self._notes(turn), self._kept_notes(known))
         said = self.folder.said("measured", turn["number"])
-        written, lines = measuring.done(said, time.time(), self._prometheus)
+        written, lines = measuring.done(said, time.time())
         self.folder.write_turn({**turn, "notes": {name: one.to_plain() for name, one in written.items()}})
         for line in lines:
             self._display.display(line)
@@ -242,9 +242,6 @@ class ActionModule(PdAction):
         if turn["failed"]:
             return {**result, "failed": True, "msg": f"Rollout {self.rollout.name}: {turn['why']}"}
         return {**result, "msg": f"Rollout {self.rollout.name}: {turn['why']}"}
-
-    def _prometheus(self, name: str, seconds: float) -> t.Any:
-        raise NotImplementedError
 
 
 def _outcomes(run: RunFolder) -> dict[str, str]:
