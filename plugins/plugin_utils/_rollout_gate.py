@@ -57,7 +57,7 @@ class Measuring:
         return self.notes, lines
 
     def _counted(self, name: str, first: Readings | None, last: Readings, seconds: float) -> Measured:
-        """What was counted of a group up to now: by its members since `first`, or since they started; or by Prometheus in so many seconds."""
+        """What was counted of a group up to now: by its members since `first`, or since they started; or by Prometheus, in `seconds`."""
         server = self.gate.prometheus
         return measured(first, last) if server is None else asked(server, name, max(1.0, seconds))
 
