@@ -107,9 +107,9 @@ class PdAction(ActionBase):
         """A variable of the play, templated and plain."""
         if name not in self.task_vars:
             return default
-        return self.templated(self.task_vars[name])
+        return self._templated(self.task_vars[name])
 
-    def templated(self, raw: t.Any) -> t.Any:
+    def _templated(self, raw: t.Any) -> t.Any:
         return to_plain(self._templar.template(raw))
 
     def _once(self, what: str, make: t.Callable[[], _T]) -> _T:
@@ -134,7 +134,7 @@ class PdAction(ActionBase):
 
     def entries(self, kind: Kind) -> Entries:
         """All workloads of a kind as the inventory has them, each templated when it is asked for."""
-        return self._once(f"entries {kind.name}", lambda: Entries(kind, self.task_vars, self.templated))
+        return self._once(f"entries {kind.name}", lambda: Entries(kind, self.task_vars, self._templated))
 
     def entry(self, name: str, kind: Kind = GROUP) -> t.Any:
         """One of them, None where there is none. What else stands there, secrets of others among it, is not templated."""
@@ -298,7 +298,8 @@ class PdAction(ActionBase):
             if hosts is not None and host not in hosts:
                 continue
             result = hostvars[host].get(register) if host in hostvars else None
-            if not isinstance(result, t.Mapping) or result.get("skipped"):
+            # An empty one says that a look of before counts no more (roles/rollout).
+            if not isinstance(result, t.Mapping) or not result or result.get("skipped"):
                 continue
             if workload is None or result.get("group") in (None, workload):
                 found[host] = to_plain(result)

@@ -36,7 +36,7 @@ def _entries(action: PdAction) -> t.Mapping[str, t.Any]:
 
 
 def _read(action: PdAction, name: str, findings: Findings) -> Hook | None:
-    return read_hook(name, to_plain(action.templated(_entries(action)[name])), Reader(findings))
+    return read_hook(name, to_plain(action._templated(_entries(action)[name])), Reader(findings))
 
 
 def check(action: PdAction, group: Group, findings: Findings) -> None:
