@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 from integration import gateways
-from integration.conftest import Life, ask
+from integration.conftest import Life, ask, spec
 from integration.gateways import HAProxy
 from ports import free_block
 
@@ -79,9 +80,11 @@ def fleet(make_site: t.Callable[..., Life], tmp_path: Path) -> t.Iterator[Fleet]
         gateway.end()
 
 
+@pytest.mark.floor
 def test_an_endpoint_is_given_and_taken_in_the_life_of_a_group(fleet: Fleet) -> None:
     site, gateway = fleet.site, fleet.gateway
     shown = site.play("deploy", "--check", "--diff").ok()
+    assert f"+    server g 127.0.0.1:{site.port} weight 50" in shown.out
     assert "+ [announce] announce on gw: hook gateway: it is new to the group" in shown.out
     assert fleet.through()[0] == 503
     assert not fleet.own.exists()
@@ -187,4 +190,75 @@ def test_a_group_that_does_not_come_up_is_out_of_its_hooks(fleet: Fleet) -> None
     site.write()
     site.play("restart", pd_group="g").ok()
     assert fleet.through()[0] == 200
+    assert site.record()["endpoint"]["registered"]
+
+
+def test_clients_of_two_groups_behind_one_name_see_no_failure_while_one_restarts(
+    make_site: t.Callable[..., Life], model: Path, tmp_path: Path
+) -> None:
+    gateways.need()
+    gateway = HAProxy()
+    gateway.start()
+    low = free_block(50)
+    endpoint = {"hooks": ["gateway"]}
+    groups = {
+        name: spec(model, low + at, endpoint=endpoint, engine={"env": {"STANDIN_LOAD": "0.1", "STANDIN_DELAY": "0.3"}})
+        for at, name in enumerate(("g", "h"))
+    }
+    hosts = {"node": {"pd_port_range": f"{low + 2}-{low + 49}"}, "gw": {"pd_state_dir": str(tmp_path / "gw")}}
+    site = make_site(hosts, groups)
+    site.variables = {"pd_endpoint_hooks": {"gateway": gateway.hook()}}
+    site.write()
+    told: list[int] = []
+    over = threading.Event()
+
+    def client() -> None:
+        while not over.is_set():
+            told.append(ask(gateway.url, "once upon a time")[0])
+
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    try:
+        site.play("deploy").ok()
+        assert (ask(gateway.url, "hello")[0], gateway.reloads) == (200, 1)
+        for one in clients:
+            one.start()
+        before = site.pids()
+        site.play("restart", pd_group="g").ok()
+        after = site.pids()
+        over.set()
+        for one in clients:
+            one.join(30)
+        assert set(told) == {200}, {status: told.count(status) for status in set(told)}
+        assert {name for name in before if before[name] != after[name]} == {n for n in before if n.startswith("g-")}
+        assert gateway.reloads == 1
+        gateway.stop()
+        gateway.start()
+        assert ask(gateway.url, "hello")[0] == 200
+    finally:
+        over.set()
+        gateway.end()
+
+
+def test_a_host_of_a_hook_that_is_gone_leaves_the_group_partial_and_unlocked(fleet: Fleet) -> None:
+    site = fleet.site
+    site.group["endpoint"]["hooks"] = []
+    site.write()
+    site.play("deploy").ok()
+    pids = site.pids()
+    site.group["endpoint"]["hooks"] = ["prometheus"]
+    site.hosts["gw"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_block(1)}
+    site.write()
+    # Whoever looks at all hosts sees it before anything.
+    assert "hook prometheus: gw did not answer" in site.play("deploy").refused().out
+    assert site.record()["endpoint"]["registered"]
+    late = site.play("deploy", pd_group="g").refused()
+    assert "its endpoint could not be given to prometheus on gw" in late.out
+    assert site.record()["state"] == "partial"
+    assert site.lock() is None
+    assert (ask(f"http://127.0.0.1:{site.port}", "hello")[0], site.pids()) == (200, pids)
+    # Nothing stops that could not be taken out, and without the hook all goes on.
+    kept = site.play("restart", pd_group="g").refused()
+    assert "could not be taken from prometheus on gw, so nothing was stopped." in kept.out
+    assert site.pids() == pids
+    site.play("deploy", pd_group="g", pd_skip_hooks="prometheus").ok()
     assert site.record()["endpoint"]["registered"]
