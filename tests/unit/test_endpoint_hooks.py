@@ -16,6 +16,7 @@ from builders import Fleet, codes, judge, only, spec
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.reader import Reader
+from ansible_collections.inferops.pd.plugins.module_utils._core.course import orders
 from ansible_collections.inferops.pd.plugins.module_utils._core.hooks import runtime_api, texts
 from ansible_collections.inferops.pd.plugins.module_utils._core.hooks.hook import Act, Hook
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hooks import Wired
@@ -348,6 +349,20 @@ def test_a_router_that_goes_elsewhere_is_withdrawn_and_announced_anew(gated: Gat
     assert {one["url"] for one in gated.record["endpoint"]["hooks"].values()} == {url}
 
 
+def test_a_router_that_nobody_can_ask_keeps_its_clients() -> None:
+    gated = Gated()
+    raw = gated.raw(router={"hosts": "h2"})
+    assert gated.run(raw)
+    gated.fleet.silent = {"h2"}
+    made = gated.plan(raw)
+    assert [s for s in made.steps() if s[0] in ("withdraw", "announce")] == []
+    gated.fleet.carry_out(made, gateways=gated.gateways)
+    assert gated.known == IN
+    gated.fleet.silent = set()
+    assert gated.run(raw)
+    assert gated.known == IN
+
+
 BROKEN: dict[str, t.Callable[[Gated], dict[str, t.Any]]] = {
     "fails": lambda g: g.bad.add(("gw2", "gateway")) or {},  # type: ignore[func-returns-value]
     "does not answer": lambda g: {"silent": lambda host: host == "gw2"},
@@ -444,6 +459,46 @@ def holds(gated: Gated) -> None:
     for host, known in gated.gateways.items():
         for hook, _group in known:
             assert host in noted.get(hook, {"hosts": []})["hosts"], (host, hook, noted)
+
+
+def test_engines_are_given_time_before_their_router_stops() -> None:
+    import memory
+
+    gated = Gated()
+    gated.wired = wired((FILE_SD, "mon"))
+    raw = gated.raw("prometheus", limits={"drain": 7})
+    assert gated.run(raw)
+    made = gated.plan(raw, "restart").value
+    waited: list[tuple[str, float]] = []
+
+    def drained(hooks: Wired) -> list[tuple[str, float]]:
+        waited.clear()
+        plan_ = gated.plan(raw, "restart", wired=hooks).value
+        hosts = memory.Hosts(gated.fleet.facts, gateways=gated.gateways)
+        wave = memory.Wave([plan_], hosts)
+        for phase in ("lock", "deregister"):
+            wave.phase(phase)
+        parcel = wave.parcels("h1")["demo"]
+        order = orders.order_of(parcel, "drain", wave.courses["demo"], False)
+        if order is not None:
+            work = hosts.work(order, {"run": plan_.run, "who": "test", "ttl": 300, "dead": ()})
+            work.world = replace(
+                work.world, drain=lambda label, limit, _up: waited.append((label["member"], limit)) or ""
+            )
+            assert work.run()["drained"] == {}
+        wave.phase("unlock")
+        for facts in gated.fleet.facts.values():
+            facts["locks"] = {}
+        return sorted(waited)
+
+    assert made.hold >= 7
+    assert drained(gated.wired) == [("demo-decode-0", 7.0), ("demo-prefill-0", 7.0)]
+    # HAProxy has seen by itself that nothing runs.
+    gated.wired = wired((HAPROXY, "gw1"))
+    raw = gated.raw("gateway", limits={"drain": 7})
+    gated.wired = wired((HAPROXY, "gw1"), (FILE_SD, "mon"))
+    assert gated.run(raw)
+    assert drained(gated.wired) == []
 
 
 # -- what stands in the way ------------------------------------------------------------------------------------------------------------

@@ -195,18 +195,18 @@ class Work:
         self._deregister()
 
     def _drain(self) -> None:
-        """Clients are sent elsewhere, and the router goes next: what runs in the engines behind it is given time to end."""
+        """Clients are sent elsewhere, and the router goes next: what runs in the engines behind it is given time to end. These are of the
+        formation that the record has: that of a restart is still to come."""
         self._begin()
-        labels = [
-            live["label"] for name, live in self.before.items() if live["state"] == "running" and self._is_ours(name)
+        formation = (self._record() or {}).get("formation")
+        labels = [live["label"] for live in self.before.values() if live["state"] == "running"]
+        engines = [
+            label for label in labels if label["role"] in ENGINE_ROLES and label.get("formation") in (None, formation)
         ]
-        engines = [label for label in labels if label["role"] in ENGINE_ROLES]
         if self.order.check or not engines:
             return
         with self._held(), ThreadPoolExecutor(max_workers=min(16, len(engines))) as pool:
-            left = pool.map(
-                lambda one: self.world.drain(one, float((one.get("stop") or {}).get("drain") or 0), ()), engines
-            )
+            left = pool.map(lambda one: self.world.drain(one, _drain_of(one), ()), engines)
             self.drained = {label["member"]: text for label, text in zip(engines, left) if text}
 
     def _leave(self) -> None:
@@ -491,7 +491,7 @@ class Work:
         try:
             if draining and live["state"] == "running" and self._is_ours(name):
                 upstream = to_plain(self.share.upstream) if live["label"]["role"] == "decode" else ()
-                left = self.world.drain(live["label"], float(stop.get("drain") or 0), upstream)
+                left = self.world.drain(live["label"], _drain_of(live["label"]), upstream)
                 if left:
                     self.drained[name] = left
             with self.store.lock():
@@ -632,6 +632,11 @@ def argv_digest(part: Part) -> str:
 
 def _registered(rec: t.Mapping[str, t.Any]) -> dict[str, bool]:
     return {"registered": bool((rec.get("endpoint") or {}).get("registered"))}
+
+
+def _drain_of(label: t.Mapping[str, t.Any]) -> float:
+    """For how many seconds a member may drain."""
+    return float((label.get("stop") or {}).get("drain") or 0)
 
 
 def _hooks(rec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:

@@ -67,7 +67,10 @@ def _of(name: str, wired: Wired, given: Given, noted: Record) -> list[Hooked]:
     """At the file that it has left, and at the one that it has."""
     hook, pattern = wired.hooks[name]
     hosts = tuple(host for host in pattern if host not in wired.out)
-    was, stays = noted.endpoint.hooks.get(name), name in given.names and bool(given.url)
+    was, stays = noted.endpoint.hooks.get(name), name in given.names
+    if stays and not given.url:
+        # A router that nobody can ask goes on serving whom it serves.
+        return [Hooked(hook, hosts, was.url, digest=was.digest, was=was)] if was else []
     found = []
     left = _left(hook, hosts, was, stays, wired.out)
     if was is not None and left:
