@@ -54,12 +54,25 @@ def check(action: PdAction, group: Group, findings: Findings) -> None:
             )
             continue
         hook = _read(action, name, findings)
+        _check_alone(name, hook, known, findings)
         if hook is not None and not action.pattern_hosts(hook.hosts):
             findings.error(
                 "no-hosts",
                 f"{VARIABLE}.{name}.hosts: the pattern {hook.hosts!r} matches no host of the inventory.",
                 "Name a group or host that exists; see ansible-inventory --graph. The controller itself is one once it stands in the"
                 " inventory: localhost, with ansible_connection: local.",
+            )
+
+
+def _check_alone(name: str, hook: Hook | None, known: t.Mapping[str, t.Any], findings: Findings) -> None:
+    """A file is one hook's: two would each write its own lines over those of the other."""
+    path = hook.file if hook is not None and hook.kind != "tasks" else None
+    for other, entry in known.items():
+        if path and other != name and isinstance(entry, t.Mapping) and str(entry.get("file")) == path:
+            findings.error(
+                "hook-file-twice",
+                f"{VARIABLE}.{name}.file: {path} is the file of hook {other} as well: each would write over the other.",
+                "Give each hook a file of its own; groups that are to be behind one name share one hook.",
             )
 
 

@@ -170,6 +170,10 @@ def test_a_hook_that_cannot_be_told_is_said_before_anything(fleet: Fleet) -> Non
     site.write()
     assert "Did you mean 'gateway'?" in site.play("validate").refused().out
     hooks = yaml.safe_load((site.folder / "group_vars" / "all.yml").read_text())["pd_endpoint_hooks"]
+    site.variables = {"pd_endpoint_hooks": {**hooks, "again": hooks["gateway"]}}
+    site.group["endpoint"]["hooks"] = ["gateway"]
+    site.write()
+    assert "is the file of hook again as well" in site.play("validate").refused().out
     hooks["gateway"] |= {"hosts": "nobody", "sockte": "/x"}
     site.variables = {"pd_endpoint_hooks": hooks}
     site.group["endpoint"]["hooks"] = ["gateway"]

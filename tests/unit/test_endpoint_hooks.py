@@ -265,6 +265,17 @@ def table_of(gated: Gated) -> list[str]:
     return status.table(gated.fleet.status(gated.raw()))
 
 
+def test_status_says_which_hooks_differ_from_the_spec(gated: Gated) -> None:
+    def marked(raw: t.Any) -> list[str]:
+        return [one["why"] for one in gated.fleet.status(raw)["marks"] if one["mark"] == "hooks_differ"]
+
+    assert marked(gated.raw()) == []
+    (more,) = marked(gated.raw("gateway", "prometheus", "own"))
+    assert more.startswith("own is not seen to have the endpoint")
+    (less,) = marked(gated.raw("gateway"))
+    assert less.startswith("prometheus may have the endpoint, and the spec does not name it")
+
+
 def test_hosts_of_hooks_take_no_lock_and_keep_no_record(gated: Gated) -> None:
     made = gated.plan(action="restart").value
     assert set(made.through) == {"h1"}
