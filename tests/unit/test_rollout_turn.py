@@ -279,6 +279,16 @@ def test_a_return_that_failed_is_tried_again_by_the_next_run_alone():
     assert turn(of, groups, NOW + 60, began=NOW + 60).kind == "return"
 
 
+def test_returns_leave_as_many_in_service_as_changes_do():
+    of = rollout(waves=[{"percent": 100, "max_unavailable": {"site": 1}, "parallel": 4, "soak": 60}])
+    groups = held_after(of, noted(of, fleet(), g1="failed", g2="failed", g3="failed"))
+    assert sorted(groups[name].labels["site"] for name in turn(of, groups).names) == ["ams", "fra"]
+    # One that is out already takes nobody's place.
+    groups["g3"] = replace(groups["g3"], state="error")
+    back = turn(of, groups).names
+    assert set(back) == {"g2", "g3"}
+
+
 def test_what_failed_before_it_stopped_runs_what_it_ran_and_is_not_restarted_for_it():
     of = rollout()
     groups = noted(of, fleet(), g1="failed")

@@ -46,8 +46,8 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed, `zoneinfo` reads what
 # the machine knows of the world's clocks.
 PURE = {
-    "__future__", "contextlib", "dataclasses", "datetime", "difflib", "fnmatch", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random",
-    "re", "shlex", "time", "typing", "unicodedata", "zoneinfo",
+    "__future__", "contextlib", "dataclasses", "datetime", "difflib", "fnmatch", "functools", "hashlib", "heapq", "ipaddress", "json",
+    "math", "random", "re", "shlex", "time", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
 HOST_ROOMS = {"base", "facts", "runtimes", "work", "watch", "proof"}
