@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller side of rollout_plan: how the groups of a rollout stand, what stands in its way, and the folder in which its run goes on."""
+"""The controller side of rollout_plan: how the groups of a rollout stand, what is in its way, and the folder of its run."""
 
 from __future__ import annotations
 

@@ -14,9 +14,11 @@ from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.base.words import names
 from ..module_utils._core.rollout import note as notes
+from ..module_utils._core.rollout.draw import draw
+from ..module_utils._core.rollout.next_turn import next_turn
 from ..module_utils._core.rollout.note import Note
-from ..module_utils._core.rollout.told import report
-from ..module_utils._core.rollout.turn import LONGEST_WAIT, Run, Turn, next_turn
+from ..module_utils._core.rollout.told import table
+from ..module_utils._core.rollout.turn import LONGEST_WAIT, Run, Turn
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._rollout_fleet import Known, Looking
@@ -69,9 +71,7 @@ class ActionModule(PdAction):
         if said:
             turn = Turn("note", notes=said, why="what was said to it")
         else:
-            run = Run(
-                self.state["began"], self.state["ends"], self.state["state"] == "go", tuple(self.state["release"])
-            )
+            run = Run(self.state["began"], self.state["ends"], self.state["state"] == "go")
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
@@ -150,7 +150,7 @@ class ActionModule(PdAction):
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         measuring = Measuring(self.rollout, self._turn(turn), self._notes(turn), self._kept_notes(known))
         said = self.folder.said("measured", turn["number"])
-        written, lines = measuring.done(said, time.time(), self._prometheus)
+        written, lines = measuring.done(said, time.time())
         self.folder.write_turn({**turn, "notes": {name: one.to_plain() for name, one in written.items()}})
         for line in lines:
             self._display.display(line)
@@ -196,6 +196,7 @@ class ActionModule(PdAction):
         narrow = turn["kind"] in ("change", "return", "soak")
         return {
             "do": turn["kind"],
+            "number": turn["number"],
             "names": turn["names"],
             "told": self._told(self._turn(turn)),
             "workloads": workloads,
@@ -235,15 +236,12 @@ class ActionModule(PdAction):
         """What has become of it, group by group; and a failure where there is one to see to."""
         turn = self.folder.turn()
         fleet = {name: Known.from_plain(raw).standing for name, raw in self.state["known"].items()}
-        self._display.display("\n".join(report(self.rollout, fleet, time.time())))
+        self._display.display("\n".join(table(self.rollout, fleet, draw(self.rollout, fleet))))
         states = {name: one.note.state for name, one in fleet.items() if one.note is not None}
         result: dict[str, t.Any] = {"groups": states, "go_on": turn["until"], "changed": False}
         if turn["failed"]:
             return {**result, "failed": True, "msg": f"Rollout {self.rollout.name}: {turn['why']}"}
         return {**result, "msg": f"Rollout {self.rollout.name}: {turn['why']}"}
-
-    def _prometheus(self, name: str, seconds: float) -> t.Any:
-        raise NotImplementedError
 
 
 def _outcomes(run: RunFolder) -> dict[str, str]:

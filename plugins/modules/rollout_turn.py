@@ -77,6 +77,10 @@ names:
   returned: success
   type: list
   elements: str
+number:
+  description: The how manieth turn of this run it is.
+  returned: with O(phase=noted)
+  type: int
 told:
   description: The same for a person.
   returned: with O(phase=next) and O(phase=noted)

@@ -24,8 +24,8 @@ Plain = dict[str, t.Any]
 
 @dataclass(frozen=True)
 class Known:
-    """A group as it was seen: how it stands; the hosts that keep its record, and which that is (`formation`, `serial`); and all hosts on which
-    it has or may have members."""
+    """A group as it was seen: how it stands; the hosts that keep its record, and which that is (`formation`, `serial`); and all hosts that
+    it has members on, or may have."""
 
     standing: Standing
     keeps: tuple[str, ...] = ()

@@ -14,10 +14,9 @@ from ..module_utils._core.rollout.gate import verdict
 from ..module_utils._core.rollout.note import Note
 from ..module_utils._core.rollout.spec import Rollout
 from ..module_utils._core.rollout.turn import Turn
+from ._prometheus import asked
 
 Plain = dict[str, t.Any]
-# By group and seconds back from now: what another one has counted of it (Prometheus).
-Asks = t.Callable[[str, float], Measured]
 # Seconds: how far Prometheus looks back before a group stops, where the gate does not say.
 LOOK_BACK = 600.0
 
@@ -42,39 +41,32 @@ class Measuring:
         """Those that are asked on their hosts."""
         return self.concerned if self.gate.counts and self.gate.prometheus is None else []
 
-    def done(self, said: t.Mapping[str, Plain], now: float, asks: Asks) -> tuple[dict[str, Note], list[str]]:
+    def done(self, said: t.Mapping[str, Plain], now: float) -> tuple[dict[str, Note], list[str]]:
         """(the notes of the turn with what was measured, what a person is told). `said` is by host, group and member."""
         lines = []
         for name in self.concerned:
             readings = Readings(now, _members(said, name))
             if name in self.judged:
-                self.notes[name], line = self._judged(name, self.judged[name], readings, now, asks)
+                self.notes[name], line = self._judged(name, self.judged[name], readings, now)
                 lines.append(line)
             elif self.notes[name].state == "changing":
-                before = self._since_start(readings) if self.gate.prometheus is None else asks(name, self._back())
+                before = self._counted(name, None, readings, float(self.gate.window or LOOK_BACK))
                 self.notes[name] = replace(self.notes[name], before=before)
             elif self.gate.prometheus is None:
                 self.notes[name] = replace(self.notes[name], begun=readings)
         return self.notes, lines
 
-    def _back(self) -> float:
-        return float(self.gate.window or LOOK_BACK)
+    def _counted(self, name: str, first: Readings | None, last: Readings, seconds: float) -> Measured:
+        """What was counted of a group up to now: by its members since `first`, or since they started; or by Prometheus, in `seconds`."""
+        server = self.gate.prometheus
+        return measured(first, last) if server is None else asked(server, name, max(1.0, seconds))
 
-    @staticmethod
-    def _since_start(readings: Readings) -> Measured:
-        return measured(None, readings)
-
-    def _judged(self, name: str, note: Note, readings: Readings, now: float, asks: Asks) -> tuple[Note, str]:
+    def _judged(self, name: str, note: Note, readings: Readings, now: float) -> tuple[Note, str]:
         if not self.gate.counts:
             return note.passed(now), f"{name}: passed."
-        after = (
-            measured(note.begun, readings) if self.gate.prometheus is None else asks(name, max(1.0, now - note.since))
-        )
-        found = verdict(self.gate, note.before, after)
-        made = {"passed": note.passed, "failed": note.failed, "not judged": note.not_judged}[found.state](
-            now, found.why
-        )
-        return made, f"{name}: {found.state}. {found.why}".rstrip()
+        found = verdict(self.gate, note.before, self._counted(name, note.begun, readings, now - note.since))
+        made = {"passed": note.passed, "failed": note.failed, "not judged": note.not_judged}[found.state]
+        return made(now, found.why), f"{name}: {found.state}. {found.why}".rstrip()
 
 
 def _members(said: t.Mapping[str, Plain], name: str) -> dict[str, Reading]:
