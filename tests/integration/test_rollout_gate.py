@@ -18,7 +18,7 @@ BEFORE = 12
 
 def serve(site: Rollouts, name: str, times: int) -> None:  # noqa: F811
     for _ in range(times):
-        assert site.ask(port=site.routers[name])[0] == 200
+        assert site.asked(name) == 200
 
 
 def gate(**more: t.Any) -> dict[str, t.Any]:
@@ -57,10 +57,10 @@ def test_requests_that_fail_in_the_soak_fail_the_group_and_hold_the_rest(site: R
 
     def clients() -> None:
         """Some that are answered, and some whose prompt is longer than any context: the router counts these as failed."""
-        wait_for(lambda: (site.noted("g0").get("rollout") or {}).get("state") == "soaking", 120, "the soak")
+        wait_for(lambda: site.notes_now().get("g0") == "soaking", 120, "the soak")
         serve(site, "g0", 6)
         for _ in range(3):
-            assert site.ask("word " * 20000, site.routers["g0"])[0] == 400
+            assert site.asked("g0", "word " * 20000) == 400
 
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(clients)
