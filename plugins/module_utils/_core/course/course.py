@@ -23,6 +23,9 @@ class Ending:
     why: str = ""
     lift: bool = False
     undo: tuple[str, ...] | None = None
+    # What the record says of hooks; None for what it was given before they were told. And why they do not have the endpoint.
+    hooks: Plain | None = None
+    unhooked: str = ""
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Ending:
@@ -33,6 +36,8 @@ class Ending:
             raw.get("why") or "",
             bool(raw.get("lift")),
             None if undo is None else tuple(undo),
+            raw.get("hooks"),
+            raw.get("unhooked") or "",
         )
 
 

@@ -25,6 +25,7 @@ KNOWN = (
     "pd_convert_prefill",
     "pd_convert_router",
     "pd_decode",
+    "pd_endpoint_hooks",
     "pd_fail_on",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
@@ -56,6 +57,7 @@ KNOWN = (
     "pd_rollout_pause",
     "pd_rollout_resume",
     "pd_rollouts",
+    "pd_skip_hooks",
     "pd_state_dir",
     *table.variables(),
 )
