@@ -22,7 +22,6 @@ from ..module_utils._core.report.proposal import Proposal, differences
 # In place of a digest: whatever it is. A run that has carried out what was approved says so to what follows it.
 ANY = "any"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_CODE = "plan-not-approved"
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Approved:
         if now.digest == self.digest:
             return findings
         findings.error(
-            _CODE,
+            "plan-not-approved",
             f"Approved was the plan {_short(self.digest)}, and by now it is {_short(now.digest)}: {self._which(now)}."
             " Nothing was done, and nothing locked, on any host.",
             f"Read the plan as it is now (--check --diff), and approve it: -e pd_plan_digest={now.digest}",

@@ -92,18 +92,22 @@ def test_a_restart_and_a_removal_are_approved_too(make_site: Make, tmp_path: Pat
 
 
 def test_a_group_that_has_changed_meanwhile_keeps_all_of_the_run_from_its_start(
-    make_site: Make, tmp_path: Path
+    make_site: Make, model: Path, tmp_path: Path
 ) -> None:
-    low = free_block(40)
-    hosts = {"node": {"pd_port_range": f"{low + 4}-{low + 39}"}}
-    model = make_site().group["model"]
-    groups = {name: spec(Path(model), low + at) for at, name in enumerate(("a", "b", "c"))}
+    low = free_block(60)
+    ranges = {"n1": f"{low + 4}-{low + 31}", "n2": f"{low + 32}-{low + 59}"}
+    hosts = {name: {"pd_port_range": ports, "pd_state_dir": str(tmp_path / name)} for name, ports in ranges.items()}
+    groups = {
+        name: spec(model, low + at, prefill={"hosts": where}, decode={"hosts": where}, router={"hosts": where})
+        for at, (name, where) in enumerate((("a", "n1"), ("b", "n2"), ("c", "n1")))
+    }
     site = make_site(hosts, groups)
     file = tmp_path / "plan.json"
     digest = plan(site, file)
     digests = json.dumps(stats(site.play("deploy", "--check").ok())["pd_plan_digests"])
     # The inventory in another order, as a source may give it, and another number of forks: the same plan.
     site.hosts = dict(reversed(list(site.hosts.items())))
+    site.write()
     site.play("deploy", "--check", "-f", "1", pd_plan_digest=digest).ok()
 
     # Somebody deploys one of them meanwhile.
@@ -118,7 +122,7 @@ def test_a_group_that_has_changed_meanwhile_keeps_all_of_the_run_from_its_start(
     assert re.search(r"^b:$", shown.out, re.M)
     assert site.pids() == before
     assert site.lock("a") is None
-    assert not (site.states[0] / "groups" / "a").exists()
+    assert not any((state / "groups" / "a").exists() for state in site.states)
     site.play("deploy", pd_plan_digest=plan(site, file)).ok()
     assert {name[0] for name in site.pids()} == {"a", "b", "c"}
 
