@@ -341,5 +341,7 @@ def test_what_was_to_be_taken_back_on_a_host_that_is_lost_is_still_named() -> No
     held = group.plan(raw)
     assert held.who("create") == ["demo-router-0"]
     group.silent.clear()
+    # The lock that it could not give back has run out by then.
+    group.facts[on]["locks"] = {}
     again(group, raw)
     assert again(group, raw).steps() == []
