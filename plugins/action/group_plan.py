@@ -36,6 +36,8 @@ from ..plugin_utils.run_folder import Index, RunFolder
 ACTIONS = ("deploy", "scale", "restart", "remove")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
+# Of a fleet that was edited all over, nobody reads every line.
+MOST_LINES = 300
 
 
 @dataclass
@@ -204,7 +206,9 @@ class ActionModule(PdAction):
         if asked and findings.errors:
             lines = asked.proposal.until(proposed) if asked.proposal else []
             if lines:
-                self._display.display("\n".join(["", "What was approved (-), and what it is by now (+):", *lines, ""]))
+                more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+                told = ["", "What was approved (-), and what it is by now (+):", *lines[:MOST_LINES], *more, ""]
+                self._display.display("\n".join(told))
             raise self.refused(
                 Refusal("", "The plan is not the one that was approved.", findings.to_plain()), digest=proposed.digest
             )

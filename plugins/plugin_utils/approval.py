@@ -62,7 +62,7 @@ def approved(digest: object, file: str | None, digests: object) -> Approved | No
     if told is not None and told != ANY and not _DIGEST.fullmatch(told):
         raise PdError(
             f"pd_plan_digest: {str(digest)[:80]!r} is no digest of a plan. Give the 64 hexadecimal digits that a run with"
-            f" --check tells, and -e pd_plan_out=FILE writes; {ANY} carries out whatever it is."
+            f" --check tells, and -e pd_plan_out=FILE writes; the word {ANY} carries out whatever it is."
         )
     if told == ANY or (told is None and not file):
         return None
