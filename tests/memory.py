@@ -426,7 +426,7 @@ class Wave:
                     self.said[name].get(_step("start", None if again else number), {}).get(host, {}).get("refused")
                 )
                 waits = course.goes_on and parcel.takes_part(course) and parcel.plan.engines and not refused
-                if waits and not (again and course.left):
+                if waits and not (again and (course.left or not parcel.renews)):
                     seen.setdefault(name, {})[host] = self._seen(parcel, host)
         return seen
 

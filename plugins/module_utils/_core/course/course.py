@@ -47,8 +47,8 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `done`: it has been brought to its end in this wave. `since` is when it was locked, in seconds of the epoch,
-    and `took` for how many seconds after that the whole of it came up."""
+    started is stopped again. `waits` are members that are up and enter no router yet. `done`: it has been brought to its end in this wave.
+    `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -63,6 +63,7 @@ class Course:
     undoes: bool = False
     ready: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
     registered: str = "no"
     formations: t.Mapping[str, t.Any] = field(default_factory=dict)
     starts: t.Mapping[str, Plain] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class Course:
             short=raw.get("short") or {},
             ready=texts(raw, "ready"),
             refused=texts(raw, "refused"),
+            waits=texts(raw, "waits"),
             registered=raw.get("registered") or "no",
             formations=raw.get("formations") or {},
             starts=raw.get("starts") or {},
