@@ -60,6 +60,13 @@ options:
     description: Whether what this run has started is stopped again where the verdict on it is bad.
     type: bool
     default: false
+  fail_on_locked:
+    description:
+      - Whether a group that another run is at fails the run where it was to be healed. Left to itself it is skipped, and the next run
+        heals it. Everything else than V(heal) fails in any case.
+    type: bool
+    default: false
+    version_added: 0.3.0
 seealso:
   - module: inferops.pd.group_plan
   - module: inferops.pd.members

@@ -46,6 +46,7 @@ class Order:
     state: str = "partial"
     why: str = ""
     lift: bool = False
+    proven: bool = False
     peers: Plain | None = None
     early: bool = False
     held: str = ""
@@ -59,6 +60,7 @@ class Order:
             "state": self.state,
             "why": self.why,
             "lift": self.lift,
+            "proven": self.proven,
             "router": [],
             "peers": self.peers,
         }
@@ -181,7 +183,7 @@ def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Orde
         share = undone(share, parcel.plan.kind, ending.undo)
     # What this run takes back the router may name from before.
     lift = ending.lift and ending.undo is None
-    return Order(share, "endpoint", ending.registered, ending.state, ending.why, lift)
+    return Order(share, "endpoint", ending.registered, ending.state, ending.why, lift, ending.proven)
 
 
 _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {

@@ -26,6 +26,7 @@ KNOWN = (
     "pd_convert_router",
     "pd_decode",
     "pd_fail_on",
+    "pd_fail_on_locked",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
     "pd_fence_command",
@@ -47,9 +48,11 @@ KNOWN = (
     "pd_prefill",
     "pd_preflight",
     "pd_proof",
+    "pd_release",
     "pd_reserve_ports",
     "pd_restart_caches",
     "pd_state_dir",
+    "pd_to",
     *table.variables(),
 )
 # Names of which any ending is the user's own.
