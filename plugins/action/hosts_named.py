@@ -24,8 +24,8 @@ class ActionModule(PdAction):
         check_variables(self._task)
         selector = self.selector()
         if selector is None or selector.every:
-            groups = self.groups() if self.args["every"] else ()
-            return {"workloads": [{"kind": GROUP.name, "name": name} for name in groups], "look": None}
+            every = list(self.groups()) if self.args["every"] else []
+            return {"workloads": [{"kind": GROUP.name, "name": name} for name in every], "look": None}
         # What has left the inventory is known by its name, to hosts alone.
         groups = {name: self.entry(name) for name in self.select(selector, others=selector.literals)}
         caches = caches_of(self, groups)

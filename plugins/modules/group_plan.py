@@ -66,8 +66,8 @@ options:
   to:
     description:
       - For O(action=restart), what the groups are restarted onto, as one word for all of them or a dictionary of words by name.
-      - V(spec), what their specs say. V(previous), what ran before and was proven, as the record keeps it; the group is held then. V(applied),
-        what runs, while a change is pending.
+      - V(spec), what their specs say. V(previous), what ran before and was proven, as the record keeps it; the group is held then.
+        V(applied), what runs, while a change is pending.
       - O(action=heal) never takes anything of a member from a spec.
     type: raw
     version_added: 0.3.0

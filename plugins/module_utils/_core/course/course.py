@@ -15,8 +15,8 @@ from ..base.plain import Plain, texts, to_plain
 @dataclass(frozen=True)
 class Ending:
     """What is written at the end. `registered` is whether the endpoint is (yes, no, or keep what was said), `why` it is not; `lift` whether
-    the router is seen to name nobody that is gone; `proven` whether a proof was good; `undo` the ids that this run has created and that were
-    taken back, None where nothing is taken back."""
+    the router is seen to name nobody that is gone; `proven` whether a proof was good; `undo` the ids that this run has created and that
+    were taken back, None where nothing is taken back."""
 
     registered: str = "no"
     state: str = "partial"
@@ -44,7 +44,8 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `skipped`: another run is at it, and what was wanted can wait. `done`: it has been brought to its end in this wave."""
+    started is stopped again. `skipped`: another run is at it, and what was wanted can wait. `done`: it has been brought to its end in this
+    wave."""
 
     name: str
     over: bool = False
