@@ -383,6 +383,15 @@ class Fleet:
             facts["members"] = [m for m in facts["members"] if m["label"]["member"] != member]
 
 
+def as_not_rendered(fleet: Fleet) -> Fleet:
+    """Records as they were before they kept how a formation was rendered: what a pending group lost waits for its restart."""
+    for facts in fleet.facts.values():
+        for noted in facts["records"].values():
+            noted.pop("applied", None)
+            noted.pop("previous", None)
+    return fleet
+
+
 def as_of_an_earlier_version(fleet: Fleet) -> None:
     """Labels and records as 22a08ae wrote them."""
     for facts in fleet.facts.values():

@@ -247,7 +247,7 @@ class ActionModule(PdAction):
 
     def _to(self, groups: t.Sequence[str]) -> dict[str, To]:
         """What each group is restarted onto: one word for all, or a word by name."""
-        given = to_plain(self.args["to"])
+        given = to_plain(self.args.get("to"))
         if given in (None, ""):
             return {}
         if self.args["action"] != "restart":

@@ -91,10 +91,8 @@ def of(
     pending = pending or bool(moved)
     state, message = _state(subject, roles, situation, registered)
     if pending and state == "running" and peer_snapshot.stale_peers(situation):
-        state, message = (
-            "partial",
-            "its router has stale peers, and is replaced by the restart that applies what is pending",
-        )
+        by = "the restart that applies what is pending" if noted.applied is None else "the next deploy"
+        state, message = "partial", f"its router has stale peers, and is replaced by {by}"
     if state == kind.states.nothing and situation.noted is None and silent:
         message = f"nothing is known of it, and {reach.of_hosts(dict.fromkeys(silent, ()))}"
     told = marks.of(
