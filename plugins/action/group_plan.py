@@ -85,6 +85,7 @@ class ActionModule(PdAction):
         "fail_on_pending": {"type": "bool", "default": False},
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -170,7 +171,7 @@ class ActionModule(PdAction):
     def _answer(self, every: list[One]) -> dict[str, t.Any]:
         good = [one for one in every if not one.refusal]
         bad = [one.refusal for one in every if one.refusal]
-        if bad and (len(every) == 1 or not any(map(self._goes, good))):
+        if bad and self.args["fails"] and (len(every) == 1 or not any(map(self._goes, good))):
             self._show_all(good, self._index(every))
             raise self.refused(*bad)
         self._display_refused(bad)
@@ -186,7 +187,7 @@ class ActionModule(PdAction):
             "refused": sorted(index.refused),
             "warnings": list(dict.fromkeys(s for one in good for s in sentences(one.findings.to_plain()))),
         }
-        if len(every) == 1:
+        if len(every) == 1 and good:
             return {**result, **self._single(good[0])}
         summary = {
             name: {"changed": p.changed, "pending": p.pending, "members": len(p.members)} for name, p in plans.items()

@@ -70,13 +70,13 @@ options:
         V(applied), what runs, while a change is pending.
       - O(action=heal) never takes anything of a member from a spec.
     type: raw
-    version_added: 0.3.0
+    version_added: 0.2.0
   release:
     description: Groups that are held no more, after a return to what ran before.
     type: list
     elements: str
     default: []
-    version_added: 0.3.0
+    version_added: 0.2.0
   counts:
     description: For O(action=scale), the count of C(prefill) and C(decode).
     type: dict
@@ -95,6 +95,13 @@ options:
     type: list
     elements: str
     default: []
+    version_added: 0.2.0
+  fails:
+    description: >-
+      Whether the task fails when nothing at all can be carried out. If not, what was refused is told and returned (RV(refused)), and
+      there is no wave.
+    type: bool
+    default: true
     version_added: 0.2.0
   fence:
     description: Whether M(inferops.pd.group_fence) has a command, so that hosts in O(lost_hosts) are made sure of before anything changes.

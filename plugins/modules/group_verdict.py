@@ -66,7 +66,12 @@ options:
         heals it. Everything else than V(heal) fails in any case.
     type: bool
     default: false
-    version_added: 0.3.0
+    version_added: 0.2.0
+  fails:
+    description: For O(phase=close), whether the task fails when anything has failed. If not, it is only told, and returned.
+    type: bool
+    default: true
+    version_added: 0.2.0
 seealso:
   - module: inferops.pd.group_plan
   - module: inferops.pd.members

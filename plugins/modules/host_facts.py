@@ -84,7 +84,7 @@ options:
         the last one before it that was proven. Whoever starts their members again asks for it.
     type: bool
     default: false
-    version_added: 0.3.0
+    version_added: 0.2.0
   controller:
     description:
       - Which runs of this controller live. The action plugin says so.

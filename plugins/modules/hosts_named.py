@@ -32,7 +32,7 @@ options:
     description: Whether all groups of the inventory are returned as C(workloads) where O(name) selects nothing.
     type: bool
     default: false
-    version_added: 0.3.0
+    version_added: 0.2.0
 seealso:
   - module: inferops.pd.group_validate
   - module: inferops.pd.hosts_pointed

@@ -27,7 +27,7 @@ from ..module_utils._core.plan.situation import (
     Situation,
     To,
 )
-from ..module_utils._core.plan.source import FromRecord
+from ..module_utils._core.plan.source import FromRecord, no_return
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report import users
 from ..module_utils._core.report.status import Subject
@@ -231,19 +231,26 @@ class Groups(Workloads):
         )
 
     def from_record(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
+        return core_plan.from_record(self._of_record(entry, asked), findings)
+
+    def no_return(self, entry: t.Any, asked: Asked) -> str:
+        """Why what the record keeps could not be returned to, as far as this look shows it."""
+        request = self._of_record(entry, asked)
+        reality = request.reality
+        return no_return(request, Situation.of(asked.name, reality.hosts, reality.silent, reality.gone))
+
+    def _of_record(self, entry: t.Any, asked: Asked) -> FromRecord:
         patterns = self.patterns(asked.name, entry)
-        group = spec_parse(asked.name, entry, Findings()) if entry is not None else None
-        request = FromRecord(
+        return FromRecord(
             asked.name,
             t.cast("Action", asked.action),
             asked.to,
             patterns,
             asked.reality(asked.silent(patterns)),
             self.action.catalogue(),
-            group,
+            spec_parse(asked.name, entry, Findings()) if entry is not None else None,
             asked.release,
         )
-        return core_plan.from_record(request, findings)
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         silent = asked.silent(self.patterns(asked.name, entry))

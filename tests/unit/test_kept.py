@@ -7,8 +7,9 @@ import json
 import typing as t
 
 import pytest
-from builders import Fleet, catalogue, judge, spec
+from builders import Fleet, Made, catalogue, judge, spec
 from unit.test_mode_plans import SPECS
+from unit.test_mode_plans import fleet as mode_fleet
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import read
@@ -17,13 +18,14 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.template.role im
 
 HOSTS = {"h1": {"gpus": 4}, "h2": {"gpus": 4}}
 CACHED = {"kv_cache": {"provider": "lmcache", "service": "10.0.0.9:50051"}}
+IMAGES = ("registry.example/engine@sha256:" + "0" * 64, "registry.example/router:1")
 # Beside each mode: what else makes a member what it is.
 MORE: dict[str, dict[str, t.Any]] = {
     "containers": {
         "runtime": "docker",
         "engine": {
             "executable": ...,
-            "image": "registry.example/engine@sha256:" + "0" * 64,
+            "image": IMAGES[0],
             "mounts": ["/models:/models:ro"],
             "secrets": {"HF_TOKEN": "x"},
             "env": {"A": "${member.address}"},
@@ -33,7 +35,7 @@ MORE: dict[str, dict[str, t.Any]] = {
         "router": {"executable": ..., "image": "registry.example/router:1", "resources": {"cpu": 2, "memory": "2GiB"}},
     },
     "restart membership": {"router": {"membership": "restart"}},
-    "own router": {"router": {"command": ["/opt/mine/route", "--to=${peers.prefill}"], "executable": ...}},
+    "own router": {"router": {"command": ["/opt/mine/route", "--to=${peers.prefill}"]}},
     "cache in the engine": {"kv_cache": {"provider": "in_process", "options": {"size": "8GiB"}}},
     "cache service": CACHED,
     "lease": {"kv_lease": 60, "kv_load_failure_policy": "recompute"},
@@ -99,6 +101,51 @@ def test_what_is_kept_is_the_same_template(name: str) -> None:
         if was.without_cache and now.without_cache:
             assert now.without_cache.rendered() == was.without_cache.rendered()
     assert (template.policy, template.membership) == (verdict.template.policy, verdict.template.membership)
+
+
+def parts(made: Made) -> dict[str, dict[str, t.Any]]:
+    """What each member is, without what its label says."""
+    return {name: {k: v for k, v in made.part(name).items() if k != "labels"} for name in made.members}
+
+
+def hosts_of(name: str, raw: dict[str, t.Any]) -> Fleet:
+    """Hosts that have all that a spec names."""
+    if name in SPECS:
+        return mode_fleet(name)
+    images = (
+        {one: {"exists": True, "id": f"id {one}", "digest": "d"} for one in IMAGES}
+        if raw["runtime"] == "docker"
+        else {}
+    )
+    return Fleet(h1={"gpus": 4, "images": images})
+
+
+@pytest.mark.parametrize("name", sorted(RAWS))
+def test_members_come_back_as_they_were(name: str) -> None:
+    """Rendered from the record they are what the spec has made of them, on the same hosts and ports."""
+    raw = copy.deepcopy(RAWS[name])
+    if name in SPECS:
+        for role, host in (("prefill", "gpu1"), ("decode", "gpu2"), ("router", "edge")):
+            raw["roles"][role]["hosts"] = host
+    here = hosts_of(name, raw)
+    was = here.deploy(raw)
+    lost = [f"{here.name}-decode-0", f"{here.name}-prefill-0"]
+    here.kill(*lost)
+    made = here.from_record(raw)
+    # A router with its peers on its command line is replaced when they go.
+    again = [f"{here.name}-router-0"] if made.router["policy"] == "restart" else []
+    assert (made.errors, sorted(made.who("replace"))) == ([], [*lost, *again])
+    assert parts(made) == parts(was)
+    for member, one in was.members.items():
+        back = made.members[member]
+        for key in ("revision", "probe", "stop", "restart", "address", "kv_address", "url"):
+            assert back[key] == one[key], (member, key)
+        if member not in lost:
+            continue
+        mine, theirs = (m["parts"][0]["labels"] for m in (back, one))
+        assert {k: v for k, v in mine.items() if k not in ("met", "peers")} == {
+            k: v for k, v in theirs.items() if k not in ("met", "peers")
+        }
 
 
 # -- what cannot be read, or carried ------------------------------------------------------------------------------------------------------

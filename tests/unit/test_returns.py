@@ -8,8 +8,13 @@ import typing as t
 import pytest
 from builders import ENGINE, MODEL, Fleet, Made, catalogue, only, spec
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import applied
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Situation
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.source import FromRecord, no_return
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules.validate import Catalogue
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.spec import parse
 
 HOSTS = {"h1": {"gpus": 4}, "h2": {"gpus": 4}}
 ROLES = {"prefill": {"hosts": "h1", "gpus": 1}, "decode": {"hosts": "h2", "gpus": 1}}
@@ -80,6 +85,7 @@ def test_a_restart_onto_the_same_keeps_what_was_before() -> None:
     before = noted(fleet)["previous"]
     fleet.apply(fleet.plan(of(8192), "restart"))
     assert noted(fleet)["previous"] == before
+    assert fleet.status(of(8192))["previous"]["revision"] == before["revision"]
     # Its proof failed this time; the configuration was proven all the same.
     fleet.carry_out(fleet.plan(of(8192), "restart"), unproven=["demo"])
     fleet.apply(fleet.plan(of(16384), "restart"))
@@ -291,6 +297,23 @@ def test_without_a_record_it_is_not_known() -> None:
         one["records"]["demo"].pop("applied")
         one["records"]["demo"].pop("previous")
     assert "did not keep" in only(back(fleet, of(8192)).findings, "applied-unknown").message
+
+
+def test_whether_it_could_return_is_known_before_a_change() -> None:
+    fleet = ran(4096)
+
+    def why(to: t.Any = "applied", raw: t.Any = None) -> str:
+        group = parse("demo", raw or of(8192), Findings())
+        reality = Reality(Hosts(fleet.hosts()), fleet.run())
+        asked = FromRecord("demo", "restart", to, {"prefill": ["h1"], "decode": ["h2"]}, reality, catalogue(), group)
+        return no_return(asked, Situation.of("demo", fleet.hosts(), (), ()))
+
+    assert why() == ""
+    assert why("previous") == "no configuration before this one was proven"
+    fleet.facts["h2"]["models"][MODEL]["fingerprint"] = "another"
+    assert why() == "model fingerprint on h2: abc123 -> another"
+    noted(fleet)["applied"].pop("proven")
+    assert why() == "no proof of it was good"
 
 
 def test_hosts_look_at_what_their_records_keep() -> None:

@@ -45,7 +45,7 @@ class Course:
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
     started is stopped again. `skipped`: another run is at it, and what was wanted can wait. `done`: it has been brought to its end in this
-    wave."""
+    wave. `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -65,6 +65,8 @@ class Course:
     formations: t.Mapping[str, t.Any] = field(default_factory=dict)
     starts: t.Mapping[str, Plain] = field(default_factory=dict)
     ending: Ending | None = None
+    since: float = 0.0
+    took: float | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -101,5 +103,7 @@ class Course:
             formations=raw.get("formations") or {},
             starts=raw.get("starts") or {},
             ending=Ending.from_plain(ending) if ending else None,
+            since=float(raw.get("since") or 0),
+            took=raw.get("took"),
             **{flag: bool(raw.get(flag)) for flag in flags},
         )

@@ -168,29 +168,35 @@ def leave_out(
     return (*_without(request, choice, seats, set(out)), every)
 
 
+def moved_since(request: Request, places: t.Mapping[str, str]) -> list[Moved]:
+    """What members of a formation that is kept would be on these hosts, by id, where that is another engine or model than it was proven
+    with."""
+    kept, found = request.kept, []
+    was = (kept.proven.identity if kept.proven else kept.identity) if kept else {}
+    for name, place in places.items():
+        role = name[len(request.name) + 1 :].rpartition("-")[0]
+        if role in ENGINE_ROLES and place in request.hosts:
+            model, one = request.workload.on_host(role, request.workload.model), request.template.roles[role]
+            mine = identity(request.hosts[place], model, one.executable, one.image)
+            other = moved([was.get(role) or {}], mine)
+            found += [Moved(fact, place, before, now, name) for fact, before, now in other]
+    return found
+
+
 def check_return(request: Request, seats: Seats, findings: Findings) -> None:
     """What is returned to must be what it was when it was proven: the same image or engine, and the same model, on every host of it."""
     kept = request.kept
     if request.action != "restart" or kept is None or request.to != "previous":
         return
-    was = kept.proven.identity if kept.proven else kept.identity
-    for name, seat in seats.items():
-        role = name[len(request.name) + 1 :].rpartition("-")[0]
-        if role not in ENGINE_ROLES:
-            continue
-        host, template = request.hosts[seat.host], request.template.roles[role]
-        mine = identity(
-            host, request.workload.on_host(role, request.workload.model), template.executable, template.image
+    for one in moved_since(request, {name: seat.host for name, seat in seats.items()}):
+        findings.error(
+            "return-differs",
+            f"{one.member} on {one.host} would run another {_CALLED[one.fact]} ({one.now}) than when revision {kept.revision} was"
+            f" proven ({one.was}): it would be another group than the one that it is returned to. Nothing was stopped.",
+            "Make the host as it was, or correct the spec and restart onto that.",
+            [],
+            one.host,
         )
-        for fact, before, now in moved([was.get(role) or {}], mine):
-            findings.error(
-                "return-differs",
-                f"{name} on {host.name} would run another {_CALLED[fact]} ({now}) than when revision {kept.revision} was proven ({before}):"
-                " it would be another group than the one that it is returned to. Nothing was stopped.",
-                "Make the host as it was, or correct the spec and restart onto that.",
-                [role],
-                host.name,
-            )
 
 
 def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain]) -> list[Moved]:

@@ -22,6 +22,7 @@ from ..spec.spec import ENGINE_ROLES, ROLES, Group
 from ..spec.workload import GROUP
 from ..template.kept import group_of, template_of
 from ..template.template import GroupTemplate
+from . import drift
 from .hosts import Hosts
 from .situation import Action, Reality, Request, Situation, To
 
@@ -130,6 +131,23 @@ def recorded(asked: FromRecord, situation: Situation, findings: Findings) -> Req
             f"Bring that back, or apply the spec: {restart}.",
         )
     return made
+
+
+def no_return(asked: FromRecord, situation: Situation) -> str:
+    """Why what the record keeps could not be returned to, in words that follow a colon; empty when nothing is known to be in the way.
+    Before a change it is asked of what runs (`to`: applied), which becomes what ran before."""
+    last = situation.last
+    kept = last.previous if asked.to == "previous" else last.applied
+    if kept is None:
+        known = asked.to == "previous" and last.applied is not None
+        return "no configuration before this one was proven" if known else _UNKNOWN
+    if kept.proven is None:
+        return "no proof of it was good"
+    request, why = _request(asked, kept, situation)
+    if request is None:
+        return why
+    other = drift.moved_since(request, {place.id: place.host for place in last.members})
+    return other[0].line() if other else ""
 
 
 def _request(asked: FromRecord, kept: Applied, situation: Situation) -> tuple[Request | None, str]:

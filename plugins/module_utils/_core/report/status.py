@@ -124,9 +124,23 @@ def of(
     if kind.router:
         endpoint = {"url": None, **(noted.plain.get("endpoint") or {}), "registered": registered}
         near = marks.locality(marks.engines_of(situation))
-        return {**common, "router": _router(situation), "endpoint": endpoint, "locality": near}
+        kept = {"previous": _previous(situation), "held": noted.plain.get("held")}
+        return {**common, **kept, "router": _router(situation), "endpoint": endpoint, "locality": near}
     found = users.of(name, subject.named_by, hosts, all_answered=not silent and not reach.passed)
     return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
+
+
+def _previous(situation: Situation) -> dict[str, t.Any] | None:
+    """What the group can return to: the last configuration before this one that was proven."""
+    kept = situation.last.previous
+    if kept is None:
+        return None
+    return {
+        "revision": kept.revision,
+        "generation": kept.generation,
+        "formed": kept.formed,
+        "roles": dict(kept.desired),
+    }
 
 
 def _desired(subject: Subject, situation: Situation) -> dict[str, int]:
@@ -222,6 +236,8 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
     if status["lock"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
         lines.append(f"  ! locked by {printable(status['lock'].get('who'))} since {since}")
+    if status.get("rollout"):
+        lines.append(f"  {status['rollout']['told']}")
     return lines + members.table(kind, [*status["members"], *status.get("strays", ())])
 
 
