@@ -27,6 +27,7 @@ KNOWN = (
     "pd_decode",
     "pd_endpoint_hooks",
     "pd_fail_on",
+    "pd_fail_on_locked",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
     "pd_fence_command",
@@ -65,6 +66,7 @@ KNOWN = (
     "pd_rollouts",
     "pd_skip_hooks",
     "pd_state_dir",
+    "pd_to",
     *table.variables(),
 )
 # Names of which any ending is the user's own.
