@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import typing as t
 from pathlib import Path
 
 import pytest
-from integration.conftest import Life, ask, spec
+from integration import support_runtime
+from integration.conftest import Life, ask, spec, start
 from ports import free_block
 
 pytestmark = [pytest.mark.integration]
@@ -60,10 +63,21 @@ class Rollouts(Life):
     def notes(self) -> dict[str, str]:
         return {name: self.noted(name)["rollout"]["state"] for name in GROUPS}
 
+    def notes_now(self) -> dict[str, str]:
+        """The same while a run writes them."""
+        try:
+            return self.notes()
+        except (OSError, KeyError, ValueError):
+            return {}
+
+    def asked(self, name: str, prompt: str = "once upon a time") -> int:
+        """The status of a request to a group's router."""
+        at = self.hosts[f"h{GROUPS.index(name)}"]["pd_address"]
+        return ask(f"http://{at}:{self.routers[name]}", prompt)[0]
+
     def serving(self) -> list[str]:
         """Whose router answers."""
-        at = {name: f"http://{self.hosts[f'h{n}']['pd_address']}:{self.routers[name]}" for n, name in enumerate(GROUPS)}
-        return [name for name in GROUPS if ask(at[name], "once upon a time")[0] == 200]
+        return [name for name in GROUPS if self.asked(name) == 200]
 
 
 @pytest.fixture
@@ -147,3 +161,50 @@ def test_a_pause_an_abort_and_another_rollout(site: Rollouts) -> None:
     assert site.notes() == dict.fromkeys(GROUPS, "aborted")
     site.play("rollout", "-e", "pd_rollout=other").ok()
     assert site.runs() == dict.fromkeys(GROUPS, "8192")
+
+
+def test_a_run_that_is_killed_in_a_change_is_gone_on_with(site: Rollouts) -> None:
+    """The gate of the second group is where it is killed: the group runs what is new, and no client has been sent there."""
+    site.rollout()
+    site.edit(8192)
+    mark = site.folder / "reached"
+    gate = site.folder / "gate"
+    gate.write_text(f"#!/bin/sh\ncase $1 in g0) exit 0;; esac\ntouch {mark}\nsleep 600\n")
+    process = start(site, "inferops.pd.rollout")
+    support_runtime.wait_for(mark.exists, 200, "the gate of the second wave")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    found = site.notes()
+    assert found["g0"] == "passed"
+    assert sorted([found["g1"], found["g2"]]) == ["changing", "planned"]
+    told = site.play("status").ok().out
+    assert told.count("rollout longer, wave 2") == 2
+    gate.write_text("#!/bin/sh\nexit 0\n")
+    before = site.pids([site.states[0]])
+    site.play("rollout").ok()
+    assert site.notes() == dict.fromkeys(GROUPS, "passed")
+    assert site.runs() == dict.fromkeys(GROUPS, "8192")
+    assert site.pids([site.states[0]]) == before, "what had passed was not touched again"
+    assert site.serving() == list(GROUPS)
+
+
+def test_a_soak_is_judged_by_what_clients_saw(site: Rollouts) -> None:
+    """Ten requests before; in the soak the router fails some, which its own counters tell."""
+    gate = {"errors": 0.2, "min_requests": 5}
+    site.rollout(waves=[{"groups": ["g0"], "soak": 20}, {"groups": ["g1"], "soak": 20}, {"percent": 100}], gate=gate)
+    site.edit(8192)
+    for name in GROUPS:
+        assert [site.asked(name) for _ in range(10)] == [200] * 10
+    process = start(site, "inferops.pd.rollout")
+    try:
+        support_runtime.wait_for(lambda: site.notes_now().get("g0") == "soaking", 200, "the soak of g0")
+        assert [site.asked("g0") for _ in range(10)] == [200] * 10
+        support_runtime.wait_for(lambda: site.notes_now().get("g1") == "soaking", 200, "the soak of g1")
+        assert [site.asked("g1", prompt="") for _ in range(10)] != [200] * 10
+        told, _none = process.communicate(timeout=300)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode != 0, told[-4000:]
+    assert site.notes() == {"g0": "passed", "g1": "failed", "g2": "held"}
+    assert "failed" in site.noted("g1")["rollout"]["why"]

@@ -92,7 +92,7 @@ def _stop(request: AnyRequest, choice: Choice) -> list[Step]:
     return [
         step("stop", "remove", why, m.id, m.host)
         for m, why in going
-        if m.role != "router" or request.action in ("deploy", "scale")
+        if m.role != "router" or request.action in ("deploy", "scale", "heal")
     ]
 
 

@@ -27,6 +27,7 @@ KNOWN = (
     "pd_decode",
     "pd_endpoint_hooks",
     "pd_fail_on",
+    "pd_fail_on_locked",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
     "pd_fence_command",
@@ -44,6 +45,12 @@ KNOWN = (
     "pd_out_of_service",
     "pd_parallel",
     "pd_patience",
+    "pd_plan_digest",
+    "pd_plan_digests",
+    "pd_plan_file",
+    "pd_plan_out",
+    "pd_plan_seats",
+    "pd_plan_summary",
     "pd_port_range",
     "pd_prefill",
     "pd_preflight",
@@ -59,6 +66,7 @@ KNOWN = (
     "pd_rollouts",
     "pd_skip_hooks",
     "pd_state_dir",
+    "pd_to",
     *table.variables(),
 )
 # Names of which any ending is the user's own.
