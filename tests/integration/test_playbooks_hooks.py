@@ -143,7 +143,9 @@ def test_nothing_stops_while_a_hook_may_send_requests(fleet: Fleet) -> None:
     assert site.lock() is None
     assert not site.record()["endpoint"]["registered"]
     assert "it is taken from gateway, prometheus, own" in site.play("status").ok().out
-    # The other hooks had let it go: a deploy gives it back to them, and fails for that one.
+    # The other hooks had let it go, and have it again.
+    assert fleet.through()[0] == 200
+    # A deploy says so, and fails for that one.
     again = site.play("deploy").refused()
     assert "its endpoint could not be given to own on desk" in again.out
     assert fleet.through()[0] == 200
