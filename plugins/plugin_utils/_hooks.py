@@ -93,8 +93,23 @@ def wired(
     concerned = {host for _hook, its in found.values() for host in its}
     concerned |= {host for one in recorded.values() for host in one.hosts}
     return Wired(
-        found, frozenset(names_list(action.variable(SKIP))), _away(action, concerned), frozenset(action.away())
+        found, _skipped(action, {*entries, *_recorded(hosts)}), _away(action, concerned), frozenset(action.away())
     )
+
+
+def _recorded(hosts: t.Mapping[str, Host]) -> set[str]:
+    """The hooks that any record names."""
+    return {name for host in hosts.values() for record in host.records.values() for name in record.endpoint.hooks}
+
+
+def _skipped(action: PdAction, known: t.Collection[str]) -> frozenset[str]:
+    """The hooks that the run goes without. Raises PdError for one that there is not: the one that was meant would be told."""
+    found = names_list(action.variable(SKIP))
+    for name in (one for one in found if one not in known):
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        way_out = f"Did you mean {near[0]!r}?" if near else f"Known hooks: {listed(sorted(known)) or 'none'}."
+        raise PdError(f"{SKIP}: there is no hook {name!r}. {way_out}")
+    return frozenset(found)
 
 
 def _away(action: PdAction, hosts: t.Iterable[str]) -> dict[str, str]:

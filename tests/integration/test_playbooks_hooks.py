@@ -168,6 +168,7 @@ def test_a_hook_that_cannot_be_told_is_said_before_anything(fleet: Fleet) -> Non
     left = site.play("deploy", "--limit", "node:desk").refused()
     assert "hook gateway: gw was left out of this run" in left.out
     assert site.untouched()
+    assert "Did you mean 'gateway'?" in site.play("deploy", "--check", pd_skip_hooks="gatway").refused().out
     site.group["endpoint"]["hooks"] = ["gatewai"]
     site.write()
     assert "Did you mean 'gateway'?" in site.play("validate").refused().out
