@@ -111,6 +111,13 @@ def test_what_is_wrong_is_told_with_its_place_and_the_way_out(change, code, plac
     assert hint in told[0].hint, told[0]
 
 
+@pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 65, "a/b"])
+def test_a_name_is_one_that_can_be_typed_and_kept(name):
+    findings = Findings()
+    assert spec.read(name, copy.deepcopy(GOOD), findings) is None
+    assert [f.code for f in findings.items] == ["bad-value"]
+
+
 def test_all_that_is_wrong_is_told_at_once():
     _rollout, findings = read({"wave": 1, "gate.errors": 2, "window.to": "x", "waves.1.soak": -1})
     assert len(findings) == 4

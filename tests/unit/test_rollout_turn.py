@@ -429,13 +429,19 @@ def test_a_note_is_kept_as_it_was_and_says_no_more_than_it_must():
 @pytest.mark.parametrize(
     "change",
     [{"wave": 0}, {"wave": "2"}, {"state": "wandering"}, {"state": 1}, {"since": "now"}, {"before": []}, {"begun": {"members": 1}},
-     {"rollout": None}, {"begun": {"members": {"m": {}}}}],
+     {"rollout": None}, {"rollout": "r\x1b[2J"}, {"begun": {"members": {"m": {}}}}],
 )  # fmt: skip
 def test_a_damaged_note_is_told_as_that(change):
     with pytest.raises(DamagedError, match="Reading the record of g1: it is damaged"):
         notes.read({**NOTE.to_plain(), **change}, "the record of g1")
     with pytest.raises(DamagedError):
         notes.read("soaking", "the record of g1")
+
+
+def test_what_a_record_says_is_fit_to_be_shown():
+    shown = notes.read({**NOTE.to_plain(), "why": "it \x1b[2Jbroke\n" + "x" * 5000}, "the record")
+    assert shown.why.startswith("it broke xxx")
+    assert len(shown.why) <= 1000
 
 
 def test_what_is_damaged_goes_no_further():
