@@ -18,13 +18,15 @@ from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
-from ..module_utils._core.plan.situation import Run
+from ..module_utils._core.plan.situation import Run, To
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
-from ..module_utils._core.report import status
+from ..module_utils._core.report import artifacts, status
+from ..module_utils._core.report.proposal import Planned, Proposal, propose
+from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
-from ..plugin_utils import _caches
+from ..plugin_utils import _caches, approval
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
@@ -32,9 +34,13 @@ from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
 from ..plugin_utils.locking import of_dead
 from ..plugin_utils.run_folder import Index, RunFolder
 
-ACTIONS = ("deploy", "scale", "restart", "remove")
+ACTIONS = ("deploy", "scale", "restart", "heal", "remove")
+# What a restart is onto.
+TO = ("spec", "applied", "previous")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
+# Of a fleet that was edited all over, nobody reads every line.
+MOST_LINES = 300
 
 
 @dataclass
@@ -48,6 +54,12 @@ class One:
     judged: Judged | None = None
     plan: Plan | None = None
     refusal: Refusal | None = None
+    to: To = "spec"
+
+    @property
+    def from_record(self) -> bool:
+        """Whether its record says all of it, and its spec is not asked."""
+        return self.action == "heal" or self.to != "spec"
 
     @property
     def works_on(self) -> bool:
@@ -66,6 +78,8 @@ class ActionModule(PdAction):
         "action": {"type": "str", "choices": list(ACTIONS), "default": "deploy"},
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
+        "to": {"type": "raw"},
+        "release": {"type": "list", "elements": "str", "default": []},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
         "parallel": {"type": "int"},
         "proof": {"type": "str", "default": "changed"},
@@ -75,6 +89,10 @@ class ActionModule(PdAction):
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
         "fails": {"type": "bool", "default": True},
+        "plan_out": {"type": "path"},
+        "plan_digest": {"type": "str"},
+        "plan_digests": {"type": "raw"},
+        "plan_file": {"type": "path"},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -98,13 +116,16 @@ class ActionModule(PdAction):
             given = [{"kind": self.args["kind"], "name": self.args["name"]}]
         groups = [one for one in given if (one.get("kind") or GROUP.name) == GROUP.name]
         every = []
-        # A removal of groups neither starts a service nor waits for one.
-        for raw in groups if groups and self.args["action"] == "remove" else given:
+        to = self._to([str(one["name"]) for one in groups])
+        # A removal of groups neither starts a service nor waits for one, and what is healed are groups.
+        alone = self.args["action"] == "heal" or (groups and self.args["action"] == "remove")
+        for raw in groups if alone else given:
             kind = raw.get("kind") or GROUP.name
             # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
             beside = kind == CACHE.name and bool(groups)
             action = "deploy" if beside else self.args["action"]
-            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings()))
+            onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
+            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
         twice = sorted({one.name for one in every if sum(other.name == one.name for other in every) > 1})
         if twice:
             raise PdError(
@@ -121,6 +142,12 @@ class ActionModule(PdAction):
                 if one.refusal:
                     return
                 made = one.works.removal(entry, asked, one.findings)
+            elif one.from_record:
+                entry = self._removed(one)
+                one.refusal = self._refuse_broken(one, entry)
+                if one.refusal:
+                    return
+                made = one.works.from_record(entry, asked, one.findings)
             else:
                 entry = self.spec_of(one.name, one.works.kind)
                 one.refusal = self._refuse_broken(one, entry)
@@ -157,6 +184,8 @@ class ActionModule(PdAction):
         self._display_refused(bad)
         index = self._index(every)
         self._show_all(good, index)
+        proposed = self._proposal(every, index)
+        self._check_approved(proposed)
         plans = {one.name: one.plan for one in good if one.plan is not None}
         folder = RunFolder.create(index, plans)
         stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
@@ -166,6 +195,8 @@ class ActionModule(PdAction):
             "stay": stay,
             "refused": sorted(index.refused),
             "warnings": list(dict.fromkeys(s for one in good for s in sentences(one.findings.to_plain()))),
+            "digest": proposed.digest,
+            "ansible_stats": self._stats(every, proposed),
         }
         if len(every) == 1 and good:
             return {**result, **self._single(good[0])}
@@ -179,6 +210,41 @@ class ActionModule(PdAction):
         """The plan of one workload is returned, too: for people, and for what reads it by itself."""
         plan = one.plan.to_plain() if one.plan else {}
         return {"plan": plan, "findings": one.findings.to_plain(), "diff": plan.pop("diff", [])}
+
+    # -- what is approved ----------------------------------------------------------------------------------------------------------
+
+    def _proposal(self, every: t.Sequence[One], index: Index) -> Proposal:
+        """What is put before whoever approves it. What becomes of a run that fails is no part of it, but for the proof."""
+        options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
+        return propose(self.args["action"], map(_planned, every), index.waves, options)
+
+    def _check_approved(self, proposed: Proposal) -> None:
+        """Write the plan down where that is asked for, and go on only with what was approved. Nothing has been locked by now."""
+        asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
+        if self.args["plan_out"]:
+            approval.write(self.args["plan_out"], proposed)
+        findings = asked.against(proposed) if asked else Findings()
+        if asked and findings.errors:
+            lines = asked.proposal.until(proposed) if asked.proposal else []
+            if lines:
+                more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+                told = ["", "What was approved (-), and what it is by now (+):", *lines[:MOST_LINES], *more, ""]
+                self._display.display("\n".join(told))
+            raise self.refused(
+                Refusal("", "The plan is not the one that was approved.", findings.to_plain()), digest=proposed.digest
+            )
+        if asked:
+            self._display.display(f"This is the plan that was approved: {proposed.digest}")
+        elif self._task.check_mode or self.args["plan_out"]:
+            self._display.display(f"To carry out this plan and no other: -e pd_plan_digest={proposed.digest}")
+
+    def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
+        """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
+        is spent, since AWX gives it to all that follow."""
+        spent = approval.ANY if self.args["plan_digest"] is not None else None
+        approves = proposed.digest if self._task.check_mode else spent
+        told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
+        return {"data": told, "per_host": False, "aggregate": False}
 
     def _goes(self, one: One) -> bool:
         """Whether it is in a wave: it has work, or is to be proven all the same."""
@@ -222,7 +288,34 @@ class ActionModule(PdAction):
             allow_scale_down=self.args["allow_scale_down"],
             reserved=reserved,
             reach=self.reach(),
+            to=one.to,
+            release=one.name in self._released(),
         )
+
+    def _to(self, groups: t.Sequence[str]) -> dict[str, To]:
+        """What each group is restarted onto: one word for all, or a word by name."""
+        given = to_plain(self.args.get("to"))
+        if given in (None, ""):
+            return {}
+        if self.args["action"] != "restart":
+            raise PdError(f"pd_to says what a restart is onto, and this is a {self.args['action']}: leave it out.")
+        found = given if isinstance(given, dict) else dict.fromkeys(groups, given)
+        for name, word in found.items():
+            if word not in TO:
+                raise PdError(f"pd_to: {word!r} is not known. Write one of {', '.join(TO)}.")
+            if name not in groups:
+                raise PdError(
+                    f"pd_to names {name}, which is none of the groups of this run: {listed(groups) or 'none'}."
+                )
+        return t.cast("dict[str, To]", found)
+
+    def _released(self) -> set[str]:
+        """The groups that are held no more. A name that is no group's would be a group that stays held, and nobody knows."""
+        names = names_list(self.args["release"])
+        unknown = [name for name in names if name not in self.groups()]
+        if unknown:
+            raise PdError(f"pd_release: {no_such(unknown[0], self.groups(), GROUP)}")
+        return set(names)
 
     def _judged(self, one: One, entry: t.Any) -> Judged:
         hosts = self.seen().hosts
@@ -319,7 +412,7 @@ class ActionModule(PdAction):
             for step in plan.steps:
                 if step.phase == "leave" and step.do == "deregister":
                     self._display.display(f"  {step.why}")
-        if not one.works_on and one.action != "remove":
+        if not one.works_on and one.action not in ("remove", "heal"):
             self._show_state(one)
 
     def _show_state(self, one: One) -> None:
@@ -327,3 +420,9 @@ class ActionModule(PdAction):
         seen, subject = self.seen(), one.works.subject(one.name, one.judged)
         state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
         self._display.display("\n".join(status.head(state)))
+
+
+def _planned(one: One) -> Planned:
+    """What is said of a workload, its plan only where that may be carried out."""
+    findings = one.refusal.findings if one.refusal else one.findings.to_plain()
+    return Planned(one.name, None if one.refusal else one.plan, findings)
