@@ -55,8 +55,8 @@ class Known:
 
 
 class Looking:
-    """What one look says of groups. Of those of `release` it does not count any more that they are held; `returns`: it is asked whether each
-    could be returned to what it runs, or ran."""
+    """What one look says of groups. Of those of `release` it does not count any more that they are held; `returns`: it is asked whether
+    each could be returned to what it runs, or ran."""
 
     def __init__(self, action: PdAction, release: t.Collection[str] = (), returns: bool = False) -> None:
         self.action, self.works = action, Groups(action)
