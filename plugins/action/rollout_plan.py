@@ -102,8 +102,8 @@ class ActionModule(PdAction):
 
 
 def _proposal(rollout: Rollout, fleet: Fleet, waves: Waves) -> Proposal:
-    """What is approved of a rollout: what it says, who is in which wave, and what each group is changed to. How far it has come is no part of
-    it, so that what was approved on Monday still is on Tuesday."""
+    """What is approved of a rollout: what it says, who is in which wave, and what each group is changed to. How far it has come is no
+    part of it, so that what was approved on Monday still is on Tuesday."""
     run = (f"rollout {rollout.name}", f"as written: {rollout.digest}")
     return Proposal(
         run, {name: (f"wave {number}", f"changed to {fleet[name].wanted}") for name, number in waves.items()}
