@@ -48,7 +48,7 @@ class ActionModule(PdAction):
     def _judged(self, plan: Plan, course: Course, phase: str, said: Said, number: int | None) -> Course:
         """After a phase of a round, what was said in it is judged by the round's plan; after its end, all of it by the whole plan."""
         if number is not None and phase != "renewal":
-            if number >= len(plan.renew or ()):
+            if number not in plan.rounds:
                 return course
             plan = plan.round(number)
             said = {step.partition(".")[0]: hosts for step, hosts in said.items() if step.endswith(f".{number + 1}")}
@@ -130,6 +130,7 @@ def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:
         "going": [one.name for one in going],
         "serves": any(one.serves for one in going),
         "undoes": any(one.undoes for one in going),
+        "retires": any(one.retires for one in going),
         "unproven": any(one.unproven for one in going),
         "left": [one.name for one in going if one.left],
         "locked": [one.name for one in courses.values() if one.over and one.locked],

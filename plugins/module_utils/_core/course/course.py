@@ -16,13 +16,14 @@ from ..base.plain import Plain, texts, to_plain
 class Ending:
     """What is written at the end. `registered` is whether the endpoint is (yes, no, or keep what was said), `why` it is not; `lift` whether
     the router is seen to name nobody that is gone; `undo` the ids that this run has created and that were taken back, None where nothing
-    is taken back."""
+    is taken back; `retired` whether those have stopped whose place others have taken."""
 
     registered: str = "no"
     state: str = "partial"
     why: str = ""
     lift: bool = False
     undo: tuple[str, ...] | None = None
+    retired: bool = False
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Ending:
@@ -33,6 +34,7 @@ class Ending:
             raw.get("why") or "",
             bool(raw.get("lift")),
             None if undo is None else tuple(undo),
+            bool(raw.get("retired")),
         )
 
 
@@ -42,7 +44,7 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `done`: it has been brought to its end in this wave."""
+    started is stopped again. `retires`: those that have come serve, and those whose place they take may stop. `done`: it has been brought to its end in this wave."""
 
     name: str
     over: bool = False
@@ -55,6 +57,7 @@ class Course:
     done: bool = False
     unproven: bool = False
     undoes: bool = False
+    retires: bool = False
     ready: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     registered: str = "no"
@@ -81,7 +84,7 @@ class Course:
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Course:
-        flags = ("over", "locked", "failed", "good", "left", "done", "unproven", "undoes")
+        flags = ("over", "locked", "failed", "good", "left", "done", "unproven", "undoes", "retires")
         ending = raw.get("ending")
         return cls(
             name=raw["name"],

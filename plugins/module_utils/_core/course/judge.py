@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..base.plain import Plain
 from ..plan.value import Plan, Start
 from ..report import verdict
 from ..report.verdict import Result
@@ -35,7 +36,7 @@ STEPS = (
     "endpoint",
 )
 # Phases after which a course is judged, and the steps that each verdict rests on.
-PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
+PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "serve", "settle", "final")
 _ENGINES = ("start", "wait")
 _ROUTER = ("leave", "router", "proof")
 _NOTHING: Result = {"unreachable": True}
@@ -51,9 +52,9 @@ def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = Fals
         return _checked(plan, course, phase)
     if phase in ("start", "renewal"):
         return _started(plan, course, said, stops)
-    return {"settle": _settled, "final": _final, "leave": _left, "forget": _forgotten}.get(phase, _stepped(phase))(
-        plan, course, said, stops
-    )
+    return {"serve": _served, "settle": _settled, "final": _final, "leave": _left, "forget": _forgotten}.get(
+        phase, _stepped(phase)
+    )(plan, course, said, stops)
 
 
 def applies(plan: Plan, phase: str) -> bool:
@@ -144,6 +145,18 @@ def _created(said: Said) -> tuple[str, ...]:
     return tuple(sorted({name for result in every for name in result.get("created") or ()}))
 
 
+def _served(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    """Whether those may stop whose place others have taken: all that come are ready, and the router has taken them."""
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    engines = {m.id for m in plan.engines} & fresh
+    if not plan.retire or not course.serves or not engines <= set(course.ready):
+        return replace(course, retires=False)
+    said = _with_silence(plan, course, said)
+    router, proof = _of_router(plan, said, "router"), _of_router(plan, said, "proof")
+    served = router is None or (bool(router.get("ok")) and not router.get("held"))
+    return replace(course, retires=served and (proof is None or bool(proof.get("good"))))
+
+
 def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
     """What is to be written of it, after router and proof."""
     if course.left:
@@ -158,14 +171,28 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     unseen = bool(plan.unknown) and course.registered in ("yes", "keep") and router_ok
     # What this run started is stopped again, and the router that served before was not touched: the endpoint is what it was.
     as_before = course.registered == "undone" and course.undoes
+    stayed = _stayed(plan, course, router_ok)
     ending = Ending(
-        registered="yes" if good else "keep" if unseen or as_before else "no",
-        state="running" if good or serves else "partial",
+        registered="yes" if good or stayed else "keep" if unseen or as_before else "no",
+        state="running" if good or serves or stayed else "partial",
         why=_waits_for(plan, said) if course.good else "",
         lift=is_clean(plan, said),
         undo=_created(said) if course.undoes else None,
+        retired=course.retires,
     )
     return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
+
+
+def _stayed(plan: Plan, course: Course, router_ok: bool) -> bool:
+    """Whether the group serves as before, since those stay that were to retire: what came in their place has not come up."""
+    before = (plan.meanwhile or {}).get("endpoint") or {}
+    # One that moves is there as well.
+    there = router_ok or _routers(plan.meanwhile or {}) > _routers(plan.record)
+    return bool(plan.retire and not course.retires and before.get("registered") and there)
+
+
+def _routers(record: Plain) -> int:
+    return sum(1 for one in record.get("members") or () if one.get("role") == "router")
 
 
 def _with_silence(plan: Plan, course: Course, said: Said) -> Said:
@@ -222,9 +249,12 @@ def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
 
 def _checked(plan: Plan, course: Course, phase: str) -> Course:
     """Check mode tells what a run in which all goes well would write."""
+    if phase == "serve":
+        return replace(course, retires=bool(plan.retire))
     if phase == "settle":
         state = "running" if plan.router.member or not KINDS[plan.kind].router else "partial"
-        return replace(course, ending=Ending("yes" if plan.router.member else "no", state, lift=is_clean(plan, {})))
+        registered = "yes" if plan.router.member else "no"
+        return replace(course, ending=Ending(registered, state, lift=is_clean(plan, {}), retired=course.retires))
     return replace(course, done=True) if phase in ("final", "forget") else course
 
 

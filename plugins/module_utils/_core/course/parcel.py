@@ -10,11 +10,11 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.plain import Plain, every, texts
-from ..plan.value import Plan, locked_in_order
+from ..plan.value import RETIRES, Plan, locked_in_order
 from .course import Course
 
 # What is each host's own, or is for people alone.
-_OWN = ("members", "hosts", "steps", "diff", "renew")
+_OWN = ("members", "hosts", "steps", "diff", "renew", "retire")
 # What of the router only its own host needs.
 _ROUTERS = ("peers", "add", "starts", "peer_argv")
 
@@ -24,7 +24,7 @@ class Parcel:
     """A plan as one inventory host has it: `plan` with its own members and places alone. `phases` are those of the whole plan's steps,
     `everyone` all engines of it as {id, role}, `order` all inventory hosts in the order in which they are locked. `waits` are the hosts
     of engines, `limit` the seconds that one of these may take to start. Of a round of renewal,
-    `because` are the members that others are renewed for. On the router's host
+    `because` are the members that others are renewed for; `retires`: it is a round of retirement. On the router's host
     `proof` is what a proof is asked with, and `faces` one member of each role, to read of it what its role asks of who calls it."""
 
     plan: Plan
@@ -35,6 +35,7 @@ class Parcel:
     waits: tuple[str, ...] = ()
     limit: float = 0.0
     because: tuple[str, ...] = ()
+    retires: bool = False
     proof: Plain | None = None
     faces: tuple[Plain, ...] = ()
 
@@ -51,13 +52,16 @@ class Parcel:
             texts(shared, "waits"),
             float(shared.get("limit") or 0),
             texts(shared, "because"),
+            bool(shared.get("retires")),
             own.get("proof"),
             every(own, "faces"),
         )
 
     def takes_part(self, course: Course) -> bool:
-        """Whether the workload is in this round of renewal: while all goes well, and if what its members are renewed for is up. What is no
-        round everybody is in."""
+        """Whether the workload is in this round: of renewal while all goes well, and if what its members are renewed for is up; of
+        retirement once those that come in their place serve. What is no round everybody is in."""
+        if self.retires:
+            return course.retires
         return not self.because or (course.serves and bool(set(self.because) & set(course.ready)))
 
     def for_keys(self) -> dict[str, t.Any]:
@@ -75,8 +79,9 @@ class Parcel:
 
 def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict[str, dict[str, t.Any]]]:
     """(what all hosts of a plan read, what each reads beside it by the name of the inventory host), as JSON has it; with a `number`, of
-    that round of renewal."""
-    because = (plan.renew or ())[number].because if number is not None else ()
+    that round."""
+    retires = number is not None and number >= RETIRES
+    because = (plan.renew or ())[number].because if number is not None and not retires else ()
     plan = plan if number is None else plan.round(number)
     raw = plan.to_plain()
     router = raw.get("router") or {}
@@ -90,6 +95,7 @@ def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict
         "waits": sorted({part["through"] for m in engines for part in m["parts"]}),
         "limit": max((m["probe"]["limit"] for m in engines), default=0.0),
         "because": list(because),
+        "retires": retires,
     }
     own: dict[str, dict[str, t.Any]] = {}
     for place, here in raw["hosts"].items():

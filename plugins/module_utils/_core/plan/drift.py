@@ -137,8 +137,8 @@ def leave_out(
     host that it was seated on. A restart stops all there is, and forms on what the hosts have now."""
     if request.action == "restart":
         return choice, seats, ()
-    found = changed_under(choice.keep, request.hosts)
-    out = {m.member: m for m in reversed(_coming(request, choice, seats, running(choice.keep)))}
+    found = changed_under(choice.serving, request.hosts)
+    out = {m.member: m for m in reversed(_coming(request, choice, seats, running(choice.serving)))}
     for name, cause in [(name, m) for name, m in out.items() if name in choice.refresh]:
         # Decode cannot be started anew, so the prefill that it would have to forget does not come either.
         for prefill in choice.refresh[name]:
@@ -146,7 +146,7 @@ def leave_out(
                 out.setdefault(prefill, Moved(cause.fact, cause.host, cause.was, cause.now, prefill))
     growth = {member_id(request.name, one.role, one.index) for one in choice.create}
     for one in [*out.values(), *(m for m in found if (m.fact, m.host) not in {(o.fact, o.host) for o in out.values()})]:
-        refused = request.action == "scale" and one.member in growth
+        refused = request.action in ("scale", "evacuate") and one.member in growth
         _say(request, one, one.member in out, findings.error if refused else findings.warning)
     every = tuple({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
     return (*_without(request, choice, seats, set(out)), every)

@@ -23,7 +23,7 @@ from ..spec.workload import GROUP, Kind
 from . import diff, formations, machines, record
 from .formations import formation_of
 from .group import Groups
-from .reach import check_damaged, check_lost, check_reach
+from .reach import check_damaged, check_lost, check_reach, say_cordons
 from .service import Services
 from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
@@ -44,6 +44,7 @@ def make(asked: AnyRequest, findings: Findings) -> Plan:
 
 def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findings: Findings) -> Plan:
     situation = _situation(asked.name, asked.reality, way.kind, asked.action, findings)
+    say_cordons(asked, situation, way.kind, findings)
     draft = Draft(asked, situation, findings)
     draft = replace(draft, choice=way.choose(draft))
     draft = replace(draft, formation=formation_of(asked, situation, draft.choice, way.kind.joined, findings))
@@ -60,6 +61,7 @@ def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findin
     else:
         draft = replace(draft, router=router)
     draft = replace(draft, renew=way.renew(draft))
+    draft = replace(draft, retire=way.retire(draft))
     return _assembled(draft, way)
 
 
@@ -80,12 +82,14 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
         steps=tuple(steps_of(draft, way.kind.short)),
         hosts=slices_of(request, situation, choice, draft.members, draft.router, formation),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(choice.going) + sum(_round_takes(one) for one in draft.renew),
+        hold=_hold((*choice.going, *choice.retire)) + sum(_round_takes(one) for one in draft.renew),
         fence=_fence_of(situation, asked.reality.lost, formation.graves),
         renew=draft.renew or None,
+        retire=draft.retire or None,
         **way.fields(draft),
     )
     plan = replace(plan, record=way.record(draft, plan))
+    plan = replace(plan, meanwhile=way.meanwhile(draft, plan))
     # Waiting for a member that comes up by itself is work, and changes nothing.
     worked = any(s.do != "wait" for s in plan.steps)
     plan = replace(plan, changed=worked or differs(plan.record, situation.last.plain))

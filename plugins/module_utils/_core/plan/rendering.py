@@ -52,7 +52,8 @@ def render_members(
     places.sort(key=lambda p: (order[p[0]], p[1]))
     caches = _Caches(request, findings)
     kept = {(m.role, m.index) for m in choice.keep}
-    shared: Values = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
+    beside = [request.hosts[m.host] for m in choice.retire]
+    shared: Values = {"group.no_proxy": _no_proxy([*(host for _r, _i, host, _s in places), *beside])}
     shared |= {
         f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
         for role in ENGINE_ROLES

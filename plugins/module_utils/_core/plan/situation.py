@@ -20,7 +20,7 @@ from ..work.member import Member
 from .hosts import Hosts
 from .reserved import NOTHING, Reserved
 
-Action = t.Literal["deploy", "scale", "restart"]
+Action = t.Literal["deploy", "scale", "restart", "evacuate"]
 
 
 _ABSENT, _LEFT_OUT, _SILENT = "is not in the inventory", "was left out of this run", "did not answer"
@@ -134,7 +134,7 @@ Template = t.TypeVar("Template", bound=t.Union[GroupTemplate, CacheTemplate])
 @dataclass(frozen=True)
 class Asked(t.Generic[Workload, Template]):
     """What is asked for: a workload on the hosts of its roles' patterns (by role, resolved without --limit). `counts` is what `scale` asks
-    for."""
+    for, `evacuated` are the hosts that `evacuate` empties: they are cordoned."""
 
     workload: Workload
     template: Template
@@ -143,6 +143,7 @@ class Asked(t.Generic[Workload, Template]):
     reality: Reality
     counts: t.Mapping[str, int] = field(default_factory=dict)
     allow_scale_down: bool = False
+    evacuated: t.Collection[str] = ()
 
     @property
     def name(self) -> str:
@@ -386,13 +387,14 @@ class Coming:
 
 @dataclass(frozen=True)
 class Choice:
-    """Who stays, who leaves (with why), who is replaced at its place, and who comes; the counts that were meant; whether the spec waits for
-    a restart."""
+    """Who stays, who leaves (with why), who is replaced at its place, and who comes; who retires: serves on until those that come in its
+    place do; the counts that were meant; whether the spec waits for a restart."""
 
     keep: tuple[LiveMember, ...] = ()
     leave: tuple[tuple[LiveMember, str], ...] = ()
     replace: tuple[LiveMember, ...] = ()
     create: tuple[Coming, ...] = ()
+    retire: tuple[LiveMember, ...] = ()
     # Who runs, and is started anew for others that come (renewal.py), with these: in rounds of its own, or among those that are
     # replaced, and then stopped before anything starts.
     refresh: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -406,6 +408,11 @@ class Choice:
     strays: tuple[LiveMember, ...] = ()
     # What runs on although the spec says another thing: of instances, which need nothing of each other.
     outdated: tuple[str, ...] = ()
+
+    @property
+    def serving(self) -> tuple[LiveMember, ...]:
+        """All that those that come have beside them: those that stay, and those that retire."""
+        return (*self.keep, *self.retire)
 
     @property
     def going(self) -> tuple[LiveMember, ...]:
