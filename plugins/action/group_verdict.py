@@ -12,9 +12,11 @@ from ..module_utils._core.base.words import names
 from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.judge import PHASES, Said, judge
 from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.spec.workload import KINDS
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._closing import close
 from ..plugin_utils._run import RUN
-from ..plugin_utils.run_folder import Index, RunFolder
+from ..plugin_utils.run_folder import RunFolder
 
 # Before a wave, and after the last one.
 OPEN, CLOSE = "open", "close"
@@ -30,7 +32,7 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         folder, phase = RunFolder(str(self.args["run"])), self.args["phase"]
         if phase == CLOSE:
-            return self._close(folder)
+            return close(folder, self._display.display)
         if phase == OPEN:
             return self._open(folder)
         wave, number = self.args["wave"], self.args["round"]
@@ -78,7 +80,10 @@ class ActionModule(PdAction):
         for name, course in folder.courses(wave).items():
             lacking = [one for one in index.needs.get(name, ()) if one in failed or one in index.refused]
             if lacking:
-                told = f"Group {name}: nothing of it was touched, since it uses {names(lacking)}, which failed in this run."
+                kind, uses = KINDS[folder.plan(name).kind], f"it uses {names(lacking)}, which failed in this run"
+                # Where hosts are evacuated, services go after the groups that use them.
+                uses = uses if kind.router else f"{names(lacking)} failed in this run, and may still use it"
+                told = f"{kind.title} {name}: nothing of it was touched, since {uses}."
                 course = course.ends(told, {"good": False, "untouched": True})
             elif index.halts and any(folder.plan(one).kind == folder.plan(name).kind for one in failed):
                 told = f"{name}: not touched by this run, which goes no further after {names(failed)} failed."
@@ -86,40 +91,6 @@ class ActionModule(PdAction):
             courses[name] = course
         folder.write_courses(wave, courses)
         return _next(courses)
-
-    def _close(self, folder: RunFolder) -> dict[str, t.Any]:
-        index = folder.index()
-        courses = {name: one for at in range(len(index.waves)) for name, one in folder.courses(at).items()}
-        bad = {name: one for name, one in courses.items() if one.failed}
-        refused = index.refused
-        if not bad and not refused:
-            return {"good": True}
-        return {**self._told(index, bad, len(courses) + len(refused)), "failed": True}
-
-    def _told(self, index: Index, bad: t.Mapping[str, Course], count: int) -> dict[str, t.Any]:
-        """One workload that failed is told as such. Of several, each in full, one below the other."""
-        refused = index.refused
-        if count == 1 and bad:
-            (course,) = bad.values()
-            head, _line, rest = course.told.partition("\n")
-            self._display.display(rest)
-            return {**course.short, "msg": head}
-        touched = {name: one for name, one in bad.items() if not one.short.get("untouched")}
-        left = [name for name in bad if name not in touched]
-        blocks = [one.told for one in touched.values()]
-        blocks += [f"{text}" for text in refused.values()]
-        blocks += [bad[name].told for name in left]
-        self._display.display("\n\n".join(blocks))
-        failed = [*touched, *refused]
-        msg = f"{len(failed)} of {count} failed: {names(failed)}." + (f" Not touched: {names(left)}." if left else "")
-        told = {name: dict(one.short) for name, one in bad.items()} | {
-            name: {"good": False, "refused": True} for name in refused
-        }
-        return {
-            "good": False,
-            "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg,
-            "workloads": told,
-        }
 
 
 def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:

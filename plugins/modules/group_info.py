@@ -108,6 +108,10 @@ groups:
         - The share of prefill-decode pairs that are on one host, from 0 to 1. Their KV crosses no network.
         - Null where there is no pair.
       type: float
+cordoned:
+  description: By host that was looked at and that no member comes to, who has set that (C(by)), when (C(since)) and C(why).
+  returned: always
+  type: dict
 caches:
   description:
     - The state of each cache service by name; beside one group, of those that it uses. It has the keys of RV(groups) but for the router

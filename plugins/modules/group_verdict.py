@@ -36,7 +36,7 @@ options:
     type: int
     default: 0
   round:
-    description: Which round of renewal of the wave, from 0, for the phases of one. Left out, what is not renewed.
+    description: Which round of renewal or of retirement of the wave, by its number, for the phases of one. Left out, what is in none.
     type: int
   phase:
     description:
@@ -50,11 +50,12 @@ options:
       - V(forget), after a group or a service was forgotten. Good means that nothing is left of it.
       - V(start), after the engines were started and waited for. Good means that the router may start.
       - V(renewal), the same after a round of renewal, and after the last one.
-      - V(settle), after router and proof. It puts together what is to be written of each.
+      - V(serve), after router and proof. It says whose place others have taken, so that it may stop.
+      - V(settle), after that. It puts together what is to be written of each.
       - V(final), after it was written. Good means that a group serves, its router has its peers, and the proof was good.
       - V(close), at the end of the run, once. It tells what failed, one workload below the other, and fails the task if anything has.
     type: str
-    choices: [open, prepare, lock, leave, router_stop, stop, forget, start, renewal, settle, final, close]
+    choices: [open, prepare, lock, leave, router_stop, stop, forget, start, renewal, serve, settle, final, close]
     required: true
   stops:
     description: Whether what this run has started is stopped again where the verdict on it is bad.

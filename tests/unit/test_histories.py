@@ -34,6 +34,8 @@ hosts_ = st.sampled_from(HOSTS)
 some_hosts = st.lists(hosts_, min_size=1, max_size=3, unique=True)
 groups_ = st.sampled_from(GROUPS)
 MEMBERS = [f"{group}-{name}" for group in GROUPS for name in ("prefill-0", "decode-0", "decode-1")]
+# Those that come in the place of others.
+NEW = [f"{group}-{role}-{number}" for group in GROUPS for role in ("prefill", "decode", "router") for number in (1, 2)]
 counts_ = st.integers(1, 3)
 # Modes, and how each is told the length of a context. Decode members of the second take a prefill for the one before at its address.
 LENGTH = {"vllm-nixl": "--max-model-len", "sglang-nixl": "--context-length"}
@@ -223,13 +225,20 @@ class Histories(RuleBasedStateMachine):
         host=hosts_,
         parallel=st.sampled_from([None, 1]),
         at=st.none() | st.integers(1, 40),
-        never=st.sets(
-            st.sampled_from(MEMBERS + [f"demo-{role}-{n}" for role in ("prefill", "decode") for n in (1, 2, 3)])
-        ),
+        never=st.sets(st.sampled_from(NEW), max_size=1),
         undo=st.booleans(),
+        room=st.booleans(),
     )
-    def evacuates(self, host: str, parallel: int | None, at: int | None, never: set[str], undo: bool) -> None:
-        """All groups that have anything on it; the run may fall over, and some of those that come may load for ever."""
+    def evacuates(
+        self, host: str, parallel: int | None, at: int | None, never: set[str], undo: bool, room: bool
+    ) -> None:
+        """All groups that have anything on it; the run may fall over, and some of those that come may load for ever. With `room`, members
+        may be on any host by now, and there are some."""
+        for name in GROUPS if room else ():
+            for role in self.spec[name]["roles"].values():
+                role["hosts"] = ":".join(HOSTS)
+        if room:
+            self._run(Groups(GROUPS), "deploy")
         there = sorted({m["label"]["group"] for m in self.fleet.facts[host]["members"]})
         if host in self.fleet.silent or host in self.away or not there:
             return

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from ..base.checked import Checked
@@ -30,6 +31,11 @@ class Cordon:
     def told(self) -> str:
         """In words that follow the host's name and "is"."""
         return "cordoned" + (f" by {self.by}" if self.by else "") + (f" ({self.why})" if self.why else "")
+
+    def since_told(self) -> str:
+        """The same with the time, for a person who asks how it is."""
+        when = f" since {time.strftime('%Y-%m-%d %H:%M:%S %Z', time.localtime(self.since))}" if self.since else ""
+        return f"{self.told()}{when}"
 
     def to_plain(self) -> Plain:
         return {"by": self.by, "since": self.since, "why": self.why}

@@ -24,6 +24,7 @@ KNOWN = (
     "pd_convert_mode",
     "pd_convert_prefill",
     "pd_convert_router",
+    "pd_cordoned",
     "pd_decode",
     "pd_fail_on",
     "pd_fail_on_pending",
@@ -35,6 +36,7 @@ KNOWN = (
     "pd_gpus",
     "pd_group",
     "pd_groups",
+    "pd_host",
     "pd_hosts",
     "pd_kv_interface",
     "pd_lost_hosts",
@@ -49,7 +51,9 @@ KNOWN = (
     "pd_proof",
     "pd_reserve_ports",
     "pd_restart_caches",
+    "pd_return",
     "pd_state_dir",
+    "pd_why",
     *table.variables(),
 )
 # Names of which any ending is the user's own.
