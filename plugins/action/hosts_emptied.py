@@ -40,7 +40,7 @@ class ActionModule(PdAction):
         if not lacking:
             return answer
         head = f"{names(lacking)} {by_number(lacking, 'is', 'are')} not empty."
-        return {**answer, "failed": True, "good": False, "msg": " ".join(filter(None, [head, result.get("msg")]))}
+        return {**answer, "failed": True, "good": False, "msg": " ".join([head, str(result.get("msg") or "")]).rstrip()}
 
     def _left(self, host: str, why: _Why) -> dict[str, str]:
         """The members that are still there, or that a run that is no check would leave there, each with why."""

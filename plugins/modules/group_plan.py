@@ -76,7 +76,7 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.3.0
+    version_added: 0.2.0
   lost_hosts:
     description: Hosts that do not answer and that you state are fenced. Their members count as gone.
     type: list

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_cordon
 short_description: Keep new members off a host, or let them come again
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Writes a mark into the folder of the host in which its members are kept, under the host's lock. What runs there stays; no plan seats a
     member there as long as the mark is there, and a plan that was made before is refused.
@@ -78,8 +78,6 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.facts.cordon import mark
 from ..module_utils._runtimes.state import State
 
-Mark = t.Optional[t.Dict[str, t.Any]]
-
 
 def main() -> None:
     module = AnsibleModule(
@@ -107,14 +105,14 @@ def main() -> None:
     module.exit_json(changed=before != after, cordon=after, diff={"before": _told(before), "after": _told(after)})
 
 
-def wanted(before: Mark, by: str, why: str | None, now: float) -> Mark:
+def wanted(before: dict[str, t.Any] | None, by: str, why: str | None, now: float) -> dict[str, t.Any]:
     """The mark as it is to be: one that is there stays, but for another reason."""
     if before is not None and why in (None, before.get("why")):
         return before
     return dict(mark(by, now, why or ""))
 
 
-def _told(found: Mark) -> str:
+def _told(found: dict[str, t.Any] | None) -> str:
     return "".join(f"{key}: {found[key]}\n" for key in ("by", "why") if found.get(key)) if found else ""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hosts_emptied
 short_description: Tell whether hosts are empty after an evacuation, and what failed of it
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Compares what the hosts said last with what was wanted. It fails where a member is left on one of them, where one did not answer, and
     where the run failed otherwise, and says of each why.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hosts_evacuated
 short_description: Tell which hosts are to be empty, and what is there
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Resolves O(host), and once these hosts have been looked at tells which groups and cache services have a member there, and what is to be
     looked at to plan them, wherever their members may be.

@@ -63,7 +63,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget` and `evacuated` as in a plan's Request."""
+    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget` and `evacuated`
+    as in a plan's Request."""
 
     name: str
     hosts: t.Mapping[str, Host]

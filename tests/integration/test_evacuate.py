@@ -79,7 +79,7 @@ def test_a_host_is_emptied_while_clients_ask(make_site: Make, tmp_path: Path, mo
 
     with Load(f"http://{ADDRESSES['h1']}:{site.port}", rate=20, senders=20, right=right) as load:
         support_runtime.wait_for(lambda: load.reached(40), 60, "clients are served")
-        run = site.play("evacuate", pd_host="h2", pd_why="new driver").ok()
+        run = site.play("evacuate", pd_host="h2", pd_why="driver-update").ok()
         seen = load.report.sent
         support_runtime.wait_for(lambda: load.reached(seen + 20), 60, "clients are served after it")
     assert not load.report.bad, load.report.told()
@@ -91,7 +91,7 @@ def test_a_host_is_emptied_while_clients_ask(make_site: Make, tmp_path: Path, mo
         name: pid for name, pid in before.items() if name not in there
     }, "those that stayed were not touched"
     mark = json.loads((site.states[1] / "cordon.json").read_text())
-    assert mark["why"] == "new driver"
+    assert mark["why"] == "driver-update"
     assert mark["by"]
     assert not [one for one in left(site, "h2") if one.startswith("groups/")], "it is in no record, and has none"
     assert {m["host"] for m in site.record()["members"]} == {"h1", "h3"}
@@ -102,7 +102,7 @@ def test_a_host_is_emptied_while_clients_ask(make_site: Make, tmp_path: Path, mo
     status = " ".join(site.play("status").ok().out.split())
     assert "g: RUNNING" in status
     assert "h2 is cordoned by" in status
-    assert "(new driver) since" in status
+    assert "(driver-update) since" in status
 
     # What comes does not come there.
     scaled = site.play("scale", pd_group="g", pd_decode=3).ok()

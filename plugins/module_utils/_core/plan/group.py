@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from dataclasses import replace
 
 from ..base.plain import Plain
@@ -161,7 +160,7 @@ def _upstream(draft: GroupDraft) -> tuple[Upstream, ...]:
     found = {m.id: str(m.label.url) for m in choice.serving if m.role == "prefill" and m.ready and m.label.url}
     if choice.retire:
         kept = {m.id for m in choice.keep}
-        found |= {m.id: m.url for m in draft.members if m.role == "prefill" and m.id not in kept}
+        found |= {m.id: str(m.url) for m in draft.members if m.role == "prefill" and m.id not in kept and m.url}
     told = (engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
     return tuple(Upstream(name, url, *told) for name, url in found.items())
 

@@ -230,7 +230,8 @@ def _refuse_evacuation(request: Request, choice: _Draft, findings: Findings) -> 
             "evacuate-pending",
             f"{request.name} runs an older configuration than its spec: what comes in the place of its members on"
             f" {names(request.evacuated)} would be of the new one. Nothing of it is moved.",
-            f"Apply the change first: ansible-playbook {GROUP.restart(request.name)} (it seats nobody on a cordoned host); or undo the edit.",
+            f"Apply the change first: ansible-playbook {GROUP.restart(request.name)} (it seats nobody on a cordoned host); or undo"
+            " the edit.",
         )
 
 
