@@ -60,8 +60,11 @@ class ActionModule(PdAction):
     ) -> None:
         lines = []
         for host, found in left.items():
+            alike: dict[str, list[str]] = {}
+            for member, why in sorted(found.items()):
+                alike.setdefault(why, []).append(member)
             lines.append(f"{host} is not empty:")
-            lines += [f"- {member}: {why}" for member, why in sorted(found.items())]
+            lines += [f"- {names(members)}: {why}" for why, members in alike.items()]
         lines += [f"{host}: what is there is not known: {why}" for host, why in unseen.items()]
         if empty:
             would = "would be" if self._task.check_mode else by_number(empty, "is", "are")
@@ -95,8 +98,8 @@ class _Why:
         name = member.group
         if name in self.refused:
             # What follows the head are its findings, of which the first is the worst.
-            lines = self.refused[name].split("\n")
-            return lines[1].removeprefix("- ") if len(lines) > 1 else lines[0]
+            head, _line, found = self.refused[name].partition("\n")
+            return found.partition("\n")[0].removeprefix("- ERROR ") or head
         course = self.courses.get(name)
         if course is not None and course.failed:
             return course.told.partition("\n")[0]

@@ -56,6 +56,13 @@ def on(site: Life, host: str) -> set[str]:
     return set(site.pids([site.states[HOSTS.index(host)]]))
 
 
+def endpoint(site: Life, host: str) -> str:
+    """Where the group is, by the record of a host."""
+    found = site.record(state=site.states[HOSTS.index(host)])["endpoint"]
+    assert found["registered"]
+    return str(found["url"])
+
+
 def left(site: Life, host: str) -> list[str]:
     """The files that the collection keeps on a host."""
     root = site.states[HOSTS.index(host)]
@@ -131,24 +138,28 @@ def test_the_router_moves_and_the_last_of_a_role_is_not_missed(make_site: Make, 
         router=everywhere,
     )
     site.hosts["h2"]["pd_cordoned"] = True
+    # The hosts are one machine: a port of the router's own could not be on both at once.
+    del site.group["roles"]["router"]["port"]
     site.write()
     site.play("deploy").ok()
     assert len(on(site, "h1")) == 3
+    before = endpoint(site, "h1")
     refused = site.play("evacuate", pd_host="h1").refused()
     said = " ".join(refused.out.split())
     assert "h1 is not empty" in said
     assert "h2: cordoned by the inventory (pd_cordoned)" in said
     assert len(on(site, "h1")) == 3
-    assert ask(f"http://{ADDRESSES['h1']}:{site.port}", "hello")[0] == 200
+    assert ask(before, "hello")[0] == 200
 
     del site.hosts["h2"]["pd_cordoned"]
     site.write()
     run = site.play("evacuate", pd_host="h1").ok()
     said = " ".join(run.out.split())
-    assert f"the router moves from h1 to h2: its address is http://{ADDRESSES['h2']}:{site.port}" in said
+    after = endpoint(site, "h2")
+    assert f"the router moves from h1 to h2: its address is {after} instead of {before}" in said
     assert on(site, "h1") == set()
-    assert ask(f"http://{ADDRESSES['h2']}:{site.port}", "hello")[0] == 200
-    assert site.record(state=site.states[1])["endpoint"]["url"] == f"http://{ADDRESSES['h2']}:{site.port}"
+    assert len(on(site, "h2")) == 3
+    assert ask(after, "hello")[0] == 200
 
 
 def test_what_cannot_be_meant_is_refused(make_site: Make, tmp_path: Path, model: Path) -> None:

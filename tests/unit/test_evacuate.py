@@ -179,6 +179,24 @@ def test_an_emptied_host_is_in_no_record_and_has_none() -> None:
     assert fleet.plan(raw()).who("replace") == ["demo-decode-0"]
 
 
+def test_one_that_is_off_keeps_nothing_of_the_group_from_being_done() -> None:
+    fleet = deployed()
+    fleet.facts["h1"]["cordon"] = MARK
+    emptied(fleet, "h1")
+    fleet.silent.add("h1")
+    for action, more in (("scale", {"counts": {"decode": 3}}), ("restart", {}), ("deploy", {})):
+        made = fleet.deploy(raw(), action=action, **more)
+        assert "host-unreachable" not in made.codes
+        assert fleet.carried, fleet.said
+    # Given back, it is one of its hosts again: what it has is not known where it does not answer.
+    fleet.silent.clear()
+    fleet.facts["h1"]["cordon"] = None
+    assert not fleet.plan(raw()).plan["changed"]
+    fleet.deploy(raw(), action="scale", counts={"decode": 2})
+    fleet.silent.add("h1")
+    assert "host-unreachable" in fleet.plan(raw(), "restart").errors
+
+
 @pytest.mark.parametrize("membership", ["dynamic", "restart"])
 @pytest.mark.parametrize("mode", ["vllm-nixl", "sglang-nixl"])
 def test_every_host_in_turn(mode: str, membership: str) -> None:
@@ -190,8 +208,8 @@ def test_every_host_in_turn(mode: str, membership: str) -> None:
         emptied(fleet, host, raw(**changes))
         again = fleet.plan(raw(**changes), "evacuate", evacuated=[host])
         assert not again.plan["changed"], again.text
-        assert not fleet.plan(raw(**changes)).plan["changed"]
         fleet.facts[host]["cordon"] = None
+        assert not fleet.plan(raw(**changes)).plan["changed"]
         state = fleet.status(raw(**changes))
         assert state["state"] == "running", state
         assert {role: (one["ready"], one["desired"]) for role, one in state["roles"].items()} == {

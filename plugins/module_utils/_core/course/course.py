@@ -44,7 +44,8 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `retires`: those that have come serve, and those whose place they take may stop. `done`: it has been brought to its end in this wave."""
+    started is stopped again. `retires`: those that have come serve, and those whose
+    place they take may stop. `done`: it has been brought to its end in this wave."""
 
     name: str
     over: bool = False

@@ -66,6 +66,7 @@ def applies(plan: Plan, phase: str) -> bool:
         "router_stop": down and "router_stop" in phases,
         "stop": stops(plan, phases),
         "forget": goes,
+        "serve": bool(plan.retire),
     }.get(phase, phase in ("prepare", "lock") or not goes)
 
 
@@ -149,7 +150,7 @@ def _served(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # n
     """Whether those may stop whose place others have taken: all that come are ready, and the router has taken them."""
     fresh = {name for here in plan.hosts.values() for name in here.create}
     engines = {m.id for m in plan.engines} & fresh
-    if not plan.retire or not course.serves or not engines <= set(course.ready):
+    if not course.serves or not engines <= set(course.ready):
         return replace(course, retires=False)
     said = _with_silence(plan, course, said)
     router, proof = _of_router(plan, said, "router"), _of_router(plan, said, "proof")
@@ -250,7 +251,7 @@ def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
 def _checked(plan: Plan, course: Course, phase: str) -> Course:
     """Check mode tells what a run in which all goes well would write."""
     if phase == "serve":
-        return replace(course, retires=bool(plan.retire))
+        return replace(course, retires=True)
     if phase == "settle":
         state = "running" if plan.router.member or not KINDS[plan.kind].router else "partial"
         registered = "yes" if plan.router.member else "no"

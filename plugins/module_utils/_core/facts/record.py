@@ -17,7 +17,7 @@ from .tombstone import Place, Tombstone
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
 SCHEMA = 2
 # What a run writes by itself and what does not make a record another one.
-_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed")
+_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed", "emptied")
 # How many formations back a record remembers what it came after.
 REMEMBERED = 32
 REMOVED = "removed"
@@ -100,6 +100,8 @@ class Record:
     machines: t.Mapping[str, t.Any] = field(default_factory=dict)
     # How many prefills were started where, of a mode whose decode members take one for another.
     starts: Starts = field(default_factory=dict)
+    # Cordoned hosts that were seen without anything of it: that one of them is off concerns nobody.
+    emptied: tuple[str, ...] = ()
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -153,6 +155,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         cache=value.mapping("cache"),
         machines=value.mapping("machines"),
         starts=starts.read(value, "starts"),
+        emptied=value.texts("emptied"),
         plain=value.raw,
     )
 

@@ -117,8 +117,9 @@ class Groups(Way[Group, GroupTemplate]):
         left = {(m.host, m.id) for m in (*(m for m, _why in choice.leave), *choice.retire)}
         still_there = {(m.host, m.id) for m in situation.members} - left
         made = record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
-        counted = _starts(draft)
-        return {**made, "starts": plain(counted)} if counted or renewal.wanted(asked) else made
+        counted, emptied = _starts(draft), retirement.emptied(asked, made, situation.last)
+        starts = {"starts": plain(counted)} if counted or renewal.wanted(asked) else {}
+        return {**made, **starts, **({"emptied": emptied} if emptied else {})}
 
     def meanwhile(self, draft: GroupDraft, plan: Plan) -> Plain | None:
         return retirement.meanwhile(plan.record, draft.choice, draft.situation.last) if plan.retire else None

@@ -18,7 +18,8 @@ def check_reach(action: str, situation: Situation, reality: Reality, findings: F
     """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced, and nothing may be formed where
     nobody knows whether it is formed already."""
     reach = reality.reach
-    hold: dict[str, list[str]] = {host: [] for host in reality.silent}
+    # One that was emptied has nothing that could be in the way.
+    hold: dict[str, list[str]] = {host: [] for host in set(reality.silent) - set(situation.last.emptied)}
     damaged = {(host, d.member) for host, d in situation.damaged}
     for member in situation.unknown:
         if (member.host, member.id) not in damaged:

@@ -17,7 +17,7 @@ from ..base.plain import Plain
 from ..facts.observed import LiveMember
 from ..facts.record import Record
 from ..spec.spec import Group
-from .situation import Choice
+from .situation import Choice, Request
 from .value import Retirement, RouterStep
 
 
@@ -67,6 +67,13 @@ def at_once(choice: Choice, stale: t.Mapping[str, t.Sequence[str]]) -> Choice:
         leave=(*choice.leave, *((m, why.format(", ".join(stale[m.id]))) for m in early)),
         retire=tuple(m for m in choice.retire if m.id not in stale),
     )
+
+
+def emptied(asked: Request, record: Plain, last: Record) -> list[str]:
+    """The hosts that were emptied of the group, and on which nothing of it can be since: they are cordoned, or off."""
+    there = {one["host"] for one in record["members"]}
+    found = {*last.emptied, *asked.evacuated} - there
+    return sorted(host for host in found if host not in asked.hosts or asked.hosts[host].cordon)
 
 
 def meanwhile(record: Plain, choice: Choice, last: Record) -> Plain:
