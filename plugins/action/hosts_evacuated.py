@@ -47,7 +47,9 @@ class ActionModule(PdAction):
 
     def _meant(self) -> list[str]:
         """The hosts that are meant, all of which can be asked."""
-        parts = [part.strip() for one in names_list(self.args["host"]) for part in one.split(",") if part.strip()]
+        # Where facts of hosts are kept, a variable of that name is theirs.
+        given = None if isinstance(self.args["host"], t.Mapping) else self.args["host"]
+        parts = [part.strip() for one in names_list(given) for part in one.split(",") if part.strip()]
         if not parts:
             raise PdError(_WHICH)
         for part in parts:

@@ -172,7 +172,7 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     unseen = bool(plan.unknown) and course.registered in ("yes", "keep") and router_ok
     # What this run started is stopped again, and the router that served before was not touched: the endpoint is what it was.
     as_before = course.registered == "undone" and course.undoes
-    stayed = _stayed(plan, course, router_ok)
+    stayed = _stayed(plan, course, router_ok and (proof is None or bool(proof.get("good"))))
     ending = Ending(
         registered="yes" if good or stayed else "keep" if unseen or as_before else "no",
         state="running" if good or serves or stayed else "partial",
@@ -184,11 +184,12 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
 
 
-def _stayed(plan: Plan, course: Course, router_ok: bool) -> bool:
-    """Whether the group serves as before, since those stay that were to retire: what came in their place has not come up."""
+def _stayed(plan: Plan, course: Course, well: bool) -> bool:
+    """Whether the group serves as before, since those stay that were to retire: not all that came in their place has come up. `well`:
+    nothing is wrong with those that have, and that the router reaches by now."""
     before = (plan.meanwhile or {}).get("endpoint") or {}
-    # One that moves is there as well.
-    there = router_ok or _routers(plan.meanwhile or {}) > _routers(plan.record)
+    # One that moves is there as well, and reaches none of them.
+    there = well or _routers(plan.meanwhile or {}) > _routers(plan.record)
     return bool(plan.retire and not course.retires and before.get("registered") and there)
 
 
