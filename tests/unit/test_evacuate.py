@@ -11,6 +11,8 @@ import memory
 import pytest
 from builders import Fleet, Made, only, spec
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.course import Course
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.judge import judge
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import RETIRES
 
@@ -387,6 +389,75 @@ def test_a_run_that_falls_over_anywhere_is_taken_up(membership: str, host: str) 
         assert not state["strays"], at
         assert {role: one["ready"] for role, one in state["roles"].items()} == {"prefill": 2, "decode": 2, "router": 1}
     raise AssertionError("the run has more writes than were tried")
+
+
+@pytest.mark.parametrize("lost", ["h2", "h3"])
+@pytest.mark.parametrize("membership", ["dynamic", "restart"])
+def test_a_host_that_falls_silent_in_the_middle_is_taken_up(membership: str, lost: str) -> None:
+    """The one that is emptied, with the router on it, or the one where others come: at each write of the run."""
+    changes = {"router": {"membership": membership}}
+    for at in range(1, 80):
+        fleet = deployed(**changes)
+        fleet.facts["h2"]["cordon"] = MARK
+        made = fleet.plan(raw(**changes), "evacuate", evacuated=["h2"])
+        writes = 0
+
+        def cut(fleet: Fleet = fleet, at: int = at) -> None:
+            nonlocal writes
+            writes += 1
+            if writes == at:
+                fleet.silent.add(lost)
+
+        fleet.carry_out(made, before_write=cut)
+        if not fleet.silent:
+            assert at > 20
+            return
+        fleet.silent.clear()
+        for facts in fleet.facts.values():
+            facts["locks"] = {}
+        # What it said last may be the end of it.
+        again = fleet.plan(raw(**changes), "evacuate", evacuated=["h2"])
+        assert not again.errors, (at, again.findings.to_plain())
+        assert fleet.carry_out(again), (at, fleet.said)
+        assert on(fleet, "h2") == [], at
+        assert fleet.carry_out(fleet.plan(raw(**changes))), (at, fleet.said)
+        state = fleet.status(raw(**changes))
+        assert (state["state"], state["strays"]) == ("running", []), (at, state)
+        assert {role: one["ready"] for role, one in state["roles"].items()} == {"prefill": 2, "decode": 2, "router": 1}
+    raise AssertionError("the run has more writes than were tried")
+
+
+# -- who may stop -----------------------------------------------------------------------------------------------------------------------
+
+GOOD = {"ok": True, "good": True}
+
+
+@pytest.mark.parametrize(
+    ("ready", "router", "proof", "retires", "registered"),
+    [
+        (True, {"ok": True}, None, True, "yes"),
+        (True, {"ok": True}, GOOD, True, "yes"),
+        # Wrong answers may come of those that have come, which the router has by now.
+        (True, {"ok": True}, {"ok": True, "good": False}, False, "no"),
+        (True, {"ok": False, "failed": True}, None, False, "no"),
+        # It was left as it is, and names those that were to retire.
+        (True, {"ok": True, "held": "it keeps its peers"}, None, False, "yes"),
+        (False, {"ok": True}, GOOD, False, "yes"),
+    ],
+)
+def test_who_may_stop_and_what_is_written(
+    ready: bool, router: dict[str, t.Any], proof: dict[str, t.Any] | None, retires: bool, registered: str
+) -> None:
+    plan = deployed().plan(raw(), "evacuate", evacuated=["h1"]).value
+    (host,) = plan.router.through
+    told: dict[str, dict[str, t.Any]] = {"router": {host: router}, **({"proof": {host: proof}} if proof else {})}
+    every = tuple(m.id for m in plan.engines)
+    course = Course("demo", ready=every if ready else every[:-1], good=True)
+    course = judge(plan, course, "serve", told)
+    assert course.retires == retires
+    ended = judge(plan, course, "settle", told)
+    assert ended.ending
+    assert (ended.ending.retired, ended.ending.registered) == (retires, registered)
 
 
 def test_while_both_serve_the_record_names_both() -> None:
