@@ -77,6 +77,7 @@ class ActionModule(PdAction):
         "fail_on_pending": {"type": "bool", "default": False},
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -153,9 +154,7 @@ class ActionModule(PdAction):
     def _answer(self, every: list[One]) -> dict[str, t.Any]:
         good = [one for one in every if not one.refusal]
         bad = [one.refusal for one in every if one.refusal]
-        # What becomes of the hosts that are evacuated is told at the end, whatever cannot be moved.
-        ends = self.args["action"] != "evacuate"
-        if bad and ends and (len(every) == 1 or not any(map(self._goes, good))):
+        if bad and self.args["fails"] and (len(every) == 1 or not any(map(self._goes, good))):
             self._show_all(good, self._index(every))
             raise self.refused(*bad)
         self._display_refused(bad)

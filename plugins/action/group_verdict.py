@@ -6,7 +6,9 @@ once, what failed."""
 
 from __future__ import annotations
 
+import time
 import typing as t
+from dataclasses import replace
 
 from ..module_utils._core.base.words import names
 from ..module_utils._core.course.course import Course
@@ -27,12 +29,14 @@ class ActionModule(PdAction):
         **RUN,
         "phase": {"type": "str", "choices": [OPEN, *PHASES, CLOSE], "required": True},
         "stops": {"type": "bool", "default": False},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
         folder, phase = RunFolder(str(self.args["run"])), self.args["phase"]
         if phase == CLOSE:
-            return close(folder, self._display.display)
+            told = close(folder, self._display.display)
+            return {**told, "failed": bool(told.get("failed") and self.args["fails"])}
         if phase == OPEN:
             return self._open(folder)
         wave, number = self.args["wave"], self.args["round"]
@@ -42,7 +46,7 @@ class ActionModule(PdAction):
             after[name] = course
             if course.goes_on:
                 plan = folder.plan(name)
-                after[name] = self._judged(plan, course, phase, said.get(name) or {}, number)
+                after[name] = _timed(plan, self._judged(plan, course, phase, said.get(name) or {}, number), phase)
         folder.write_courses(wave, after)
         self._say(before, after)
         return _next(after)
@@ -78,11 +82,12 @@ class ActionModule(PdAction):
         failed = [name for name, one in earlier.items() if one.failed]
         courses = {}
         for name, course in folder.courses(wave).items():
-            lacking = [one for one in index.needs.get(name, ()) if one in failed or one in index.refused]
+            needed = index.needs.get(name, ())
+            lacking = [o for o in needed if o in failed or o in index.refused or _stays(folder, earlier.get(o))]
             if lacking:
                 kind, uses = KINDS[folder.plan(name).kind], f"it uses {names(lacking)}, which failed in this run"
                 # Where hosts are evacuated, services go after the groups that use them.
-                uses = uses if kind.router else f"{names(lacking)} failed in this run, and may still use it"
+                uses = uses if kind.router else f"members of {names(lacking)} that use it have not left"
                 told = f"{kind.title} {name}: nothing of it was touched, since {uses}."
                 course = course.ends(told, {"good": False, "untouched": True})
             elif index.halts and any(folder.plan(one).kind == folder.plan(name).kind for one in failed):
@@ -91,6 +96,27 @@ class ActionModule(PdAction):
             courses[name] = course
         folder.write_courses(wave, courses)
         return _next(courses)
+
+
+def _stays(folder: RunFolder, course: Course | None) -> bool:
+    """Whether members of a workload that were to leave their host are still there."""
+    ending = course.ending if course else None
+    return bool(course and folder.plan(course.name).retire and not (ending and ending.retired))
+
+
+def _timed(plan: Plan, course: Course, phase: str) -> Course:
+    """When it was locked, and how long it took from there until all of it was up: of a start of the whole workload alone."""
+    now = time.time()
+    if phase == "lock" and course.goes_on:
+        return replace(course, since=now)
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    if plan.retire:
+        # What was there served meanwhile.
+        return course
+    if phase != "settle" or course.ending is None or course.ending.registered != "yes" or not course.since:
+        return course
+    whole = {member.id for member in plan.engines} <= fresh
+    return replace(course, took=round(now - course.since, 1)) if whole else course
 
 
 def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:

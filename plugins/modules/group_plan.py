@@ -88,6 +88,13 @@ options:
     elements: str
     default: []
     version_added: 0.2.0
+  fails:
+    description: >-
+      Whether the task fails when nothing at all can be carried out. If not, what was refused is told and returned (RV(refused)), and
+      there is no wave.
+    type: bool
+    default: true
+    version_added: 0.2.0
   fence:
     description: Whether M(inferops.pd.group_fence) has a command, so that hosts in O(lost_hosts) are made sure of before anything changes.
     type: bool
