@@ -22,11 +22,12 @@ from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Run
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
-from ..module_utils._core.report import status
+from ..module_utils._core.report import artifacts, status
+from ..module_utils._core.report.proposal import Planned, Proposal, propose
 from ..module_utils._core.report.users import uses
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
-from ..plugin_utils import _caches
+from ..plugin_utils import _caches, approval
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
@@ -37,6 +38,8 @@ from ..plugin_utils.run_folder import Index, RunFolder
 ACTIONS = ("deploy", "scale", "restart", "remove", "evacuate")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
+# Of a fleet that was edited all over, nobody reads every line.
+MOST_LINES = 300
 
 
 @dataclass
@@ -78,6 +81,10 @@ class ActionModule(PdAction):
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
         "fails": {"type": "bool", "default": True},
+        "plan_out": {"type": "path"},
+        "plan_digest": {"type": "str"},
+        "plan_digests": {"type": "raw"},
+        "plan_file": {"type": "path"},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -160,6 +167,8 @@ class ActionModule(PdAction):
         self._display_refused(bad)
         index = self._index(every)
         self._show_all(good, index)
+        proposed = self._proposal(every, index)
+        self._check_approved(proposed)
         plans = {one.name: one.plan for one in good if one.plan is not None}
         folder = RunFolder.create(index, plans)
         stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
@@ -169,6 +178,8 @@ class ActionModule(PdAction):
             "stay": stay,
             "refused": sorted(index.refused),
             "warnings": list(dict.fromkeys(s for one in good for s in sentences(one.findings.to_plain()))),
+            "digest": proposed.digest,
+            "ansible_stats": self._stats(every, proposed),
         }
         if len(every) == 1 and good:
             return {**result, **self._single(good[0])}
@@ -182,6 +193,41 @@ class ActionModule(PdAction):
         """The plan of one workload is returned, too: for people, and for what reads it by itself."""
         plan = one.plan.to_plain() if one.plan else {}
         return {"plan": plan, "findings": one.findings.to_plain(), "diff": plan.pop("diff", [])}
+
+    # -- what is approved ----------------------------------------------------------------------------------------------------------
+
+    def _proposal(self, every: t.Sequence[One], index: Index) -> Proposal:
+        """What is put before whoever approves it. What becomes of a run that fails is no part of it, but for the proof."""
+        options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
+        return propose(self.args["action"], map(_planned, every), index.waves, options)
+
+    def _check_approved(self, proposed: Proposal) -> None:
+        """Write the plan down where that is asked for, and go on only with what was approved. Nothing has been locked by now."""
+        asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
+        if self.args["plan_out"]:
+            approval.write(self.args["plan_out"], proposed)
+        findings = asked.against(proposed) if asked else Findings()
+        if asked and findings.errors:
+            lines = asked.proposal.until(proposed) if asked.proposal else []
+            if lines:
+                more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+                told = ["", "What was approved (-), and what it is by now (+):", *lines[:MOST_LINES], *more, ""]
+                self._display.display("\n".join(told))
+            raise self.refused(
+                Refusal("", "The plan is not the one that was approved.", findings.to_plain()), digest=proposed.digest
+            )
+        if asked:
+            self._display.display(f"This is the plan that was approved: {proposed.digest}")
+        elif self._task.check_mode or self.args["plan_out"]:
+            self._display.display(f"To carry out this plan and no other: -e pd_plan_digest={proposed.digest}")
+
+    def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
+        """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
+        is spent, since AWX gives it to all that follow."""
+        spent = approval.ANY if self.args["plan_digest"] is not None else None
+        approves = proposed.digest if self._task.check_mode else spent
+        told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
+        return {"data": told, "per_host": False, "aggregate": False}
 
     def _goes(self, one: One) -> bool:
         """Whether it is in a wave: it has work, or is to be proven all the same."""
@@ -345,3 +391,9 @@ class ActionModule(PdAction):
         seen, subject = self.seen(), one.works.subject(one.name, one.judged)
         state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
         self._display.display("\n".join(status.head(state)))
+
+
+def _planned(one: One) -> Planned:
+    """What is said of a workload, its plan only where that may be carried out."""
+    findings = one.refusal.findings if one.refusal else one.findings.to_plain()
+    return Planned(one.name, None if one.refusal else one.plan, findings)

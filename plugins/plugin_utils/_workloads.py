@@ -38,7 +38,7 @@ from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.template.cache_template import CacheTemplate, render
 from ..module_utils._core.template.template import GroupTemplate
-from . import _caches
+from . import _caches, _hooks
 from ._action import PdAction, known_of
 
 
@@ -174,6 +174,8 @@ class Groups(Workloads):
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:
         verdict = self.action.verdict(name, entry, known)
+        if verdict.group is not None:
+            _hooks.check(self.action, verdict.group, verdict.findings)
         return Judged(name, verdict.findings, verdict.group, verdict.template)
 
     def places(self, judged: Judged) -> list[Place]:
@@ -219,11 +221,13 @@ class Groups(Workloads):
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
             evacuated=asked.evacuated,
+            wired=_hooks.wired(self.action, group.name, group.endpoint.hooks, asked.hosts, Findings()),
         )
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         silent = asked.silent(self.patterns(asked.name, entry))
-        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent)), findings)
+        known = _hooks.wired(self.action, asked.name, (), asked.hosts, findings)
+        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent), wired=known), findings)
 
 
 class Caches(Workloads):

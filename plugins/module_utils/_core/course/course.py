@@ -24,6 +24,9 @@ class Ending:
     lift: bool = False
     undo: tuple[str, ...] | None = None
     retired: bool = False
+    # What the record says of hooks; None for what it was given before they were told. And why they do not have the endpoint.
+    hooks: Plain | None = None
+    unhooked: str = ""
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Ending:
@@ -35,6 +38,8 @@ class Ending:
             bool(raw.get("lift")),
             None if undo is None else tuple(undo),
             bool(raw.get("retired")),
+            raw.get("hooks"),
+            raw.get("unhooked") or "",
         )
 
 
@@ -44,9 +49,9 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `retires`: those that have come serve, and those whose place they take may stop. `done`: it has been brought
-    to its end in this wave. `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of
-    it came up."""
+    started is stopped again. `waits` are members that are up and enter no router yet. `retires`: those that have come serve, and whose
+    place they take may stop. `done`: it has been brought to its end in this wave. `since` is when it was locked, in seconds of the epoch,
+    and `took` for how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -62,6 +67,7 @@ class Course:
     retires: bool = False
     ready: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
     registered: str = "no"
     formations: t.Mapping[str, t.Any] = field(default_factory=dict)
     starts: t.Mapping[str, Plain] = field(default_factory=dict)
@@ -96,6 +102,7 @@ class Course:
             short=raw.get("short") or {},
             ready=texts(raw, "ready"),
             refused=texts(raw, "refused"),
+            waits=texts(raw, "waits"),
             registered=raw.get("registered") or "no",
             formations=raw.get("formations") or {},
             starts=raw.get("starts") or {},

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..base.checked import Checked, DamagedError
 from . import starts
+from .announced import Announced
 from .starts import Starts
 from .tombstone import Place, Tombstone
 
@@ -64,6 +65,8 @@ class Served:
     model: str | None = None
     registered: bool = False
     why: str = ""
+    # Who was told of it, or may have been: hooks by name.
+    hooks: t.Mapping[str, Announced] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
     for key in ("spec", "choices", "lock"):
         value.mapping(key)
     router, desired, endpoint = value.within("router"), value.within("desired"), value.within("endpoint")
+    hooks = endpoint.within("hooks")
     for peer in router.each("peers"):
         peer.text("member")
     roles = value.within("templates").within("roles")
@@ -151,6 +155,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
             _maybe(endpoint, "served_model_name"),
             bool(endpoint.raw.get("registered")),
             endpoint.said("why"),
+            {str(name): Announced.read(hooks.within(name)) for name in hooks.raw},
         ),
         desired={str(role): desired.number(role, 0, 1_000_000) for role in desired.raw},
         rendered={str(role): Rendered.read(roles.within(role)) for role in roles.raw},

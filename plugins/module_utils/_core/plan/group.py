@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..base.plain import Plain
 from ..facts.starts import Starts, plain
+from ..hooks.hook import Hooked
 from ..rules import checks_cache, checks_hardware, resources
 from ..rules.stands_for import Placed
 from ..spec.spec import Group
@@ -16,7 +17,7 @@ from ..spec.workload import GROUP
 from ..template.template import GroupTemplate
 from ..work.member import Member
 from ..work.share import Upstream
-from . import diff, drift, formations, record, renewal, retirement
+from . import diff, drift, formations, hooks, record, renewal, retirement
 from .drift import Moved
 from .group_choice import decide
 from .peer_snapshot import snapshot
@@ -88,6 +89,19 @@ class Groups(Way[Group, GroupTemplate]):
         renewal.say(draft.asked, draft.choice, draft.router, draft.findings)
         return renewal.rounds(draft.choice, draft.members, draft.router, _starts(draft))
 
+    def hooks(self, draft: GroupDraft) -> tuple[Hooked, ...]:
+        asked, router, endpoint = draft.asked, draft.router, draft.asked.workload.endpoint
+        moves = any(m.role == "router" for m, _why in draft.choice.leave)
+        given = hooks.Given(
+            asked.name,
+            endpoint.hooks,
+            (router.member.url if router.member else None) or "",
+            router.model,
+            endpoint.weight,
+            stops=asked.action == "restart" or moves,
+        )
+        return hooks.hooked(asked.wired, given, draft.situation.last, draft.findings)
+
     def fields(self, draft: GroupDraft) -> Plain:
         asked, choice, router = draft.asked, draft.choice, draft.router
         group, template, noted = asked.workload, asked.template, draft.situation.last
@@ -98,7 +112,9 @@ class Groups(Way[Group, GroupTemplate]):
             "moved": tuple(one.line() for one in draft.moved),
             "desired": choice.desired,
             "readiness": group.readiness,
-            "endpoint": Endpoint(group.external_url or (router.member.url if router.member else None), router.model),
+            "endpoint": Endpoint(
+                group.endpoint.external_url or (router.member.url if router.member else None), router.model
+            ),
             "proof": _proof(template),
             "kv_cache": template.cache_block,
             "upstream": _upstream(draft),
@@ -117,6 +133,8 @@ class Groups(Way[Group, GroupTemplate]):
         left = {(m.host, m.id) for m in (*(m for m, _why in choice.leave), *choice.retire)}
         still_there = {(m.host, m.id) for m in situation.members} - left
         made = record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
+        known = hooks.to_record(draft.hooks, situation.last, asked.wired.skip)
+        made = {**made, "endpoint": {**made["endpoint"], "hooks": known}} if known else made
         counted, emptied = _starts(draft), retirement.emptied(asked, made, situation.last)
         starts = {"starts": plain(counted)} if counted or renewal.wanted(asked) else {}
         return {**made, **starts, **({"emptied": emptied} if emptied else {})}

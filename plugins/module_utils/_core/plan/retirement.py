@@ -37,12 +37,12 @@ def say(group: Group, choice: Choice, router: RouterStep, findings: Findings) ->
     new = router.member
     if old is None or new is None or old.label.url == new.url:
         return
-    mine = f"endpoint.external_url stays {group.external_url}: have it lead to {new.url}"
+    mine = f"endpoint.external_url stays {group.endpoint.external_url}: have it lead to {new.url}"
     learn = f"Clients reach the group at {new.url} from then on; {old.label.url} ends with the run"
     findings.warning(
         "router-moves",
         f"the router moves from {old.host} to {new.leader.host}: its address is {new.url} instead of {old.label.url}.",
-        f"{mine if group.external_url else learn}.",
+        f"{mine if group.endpoint.external_url else learn}.",
         ["router"],
         old.host,
     )
@@ -84,5 +84,6 @@ def meanwhile(record: Plain, choice: Choice, last: Record) -> Plain:
     found = {**record, "members": [*record["members"], *theirs]}
     if any(m.role == "router" for m in choice.retire):
         found |= {key: before[key] for key in ("router", "endpoint") if key in before}
-    found["endpoint"] = {**found["endpoint"], "registered": last.endpoint.registered}
+    told = {key: record["endpoint"][key] for key in ("hooks",) if key in record["endpoint"]}
+    found["endpoint"] = {**found["endpoint"], **told, "registered": last.endpoint.registered}
     return found

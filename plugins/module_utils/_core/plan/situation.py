@@ -17,6 +17,8 @@ from ..spec.spec import Group
 from ..template.cache_template import CacheTemplate
 from ..template.template import GroupTemplate
 from ..work.member import Member
+from .hooks import NOTHING as NOT_WIRED
+from .hooks import Wired
 from .hosts import Hosts
 from .reserved import NOTHING, Reserved
 
@@ -144,6 +146,7 @@ class Asked(t.Generic[Workload, Template]):
     counts: t.Mapping[str, int] = field(default_factory=dict)
     allow_scale_down: bool = False
     evacuated: t.Collection[str] = ()
+    wired: Wired = NOT_WIRED
 
     @property
     def name(self) -> str:

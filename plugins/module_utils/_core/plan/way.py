@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..hooks.hook import Hooked
 from ..spec.workload import Kind
 from ..work.member import Member
 from .drift import Moved
@@ -34,6 +35,7 @@ class Draft(t.Generic[Workload, Template]):
     router: RouterStep = field(default_factory=RouterStep)
     renew: tuple[Renewal, ...] = ()
     retire: tuple[Retirement, ...] = ()
+    hooks: tuple[Hooked, ...] = ()
 
 
 class Way(t.Generic[Workload, Template]):
@@ -76,6 +78,9 @@ class Way(t.Generic[Workload, Template]):
     def meanwhile(self, draft: Draft[Workload, Template], plan: Plan) -> Plain | None:  # noqa: ARG002
         """What is kept as long as those that retire are there. Where nobody does, it is what is kept in the end."""
         return None
+    def hooks(self, draft: Draft[Workload, Template]) -> tuple[Hooked, ...]:
+        """Who is told of the endpoint. What has none tells nobody."""
+        return draft.hooks
 
     def fields(self, draft: Draft[Workload, Template]) -> Plain:
         """The plan as far as only the kind knows it: runtime, mode, what is proved, what clients are told."""

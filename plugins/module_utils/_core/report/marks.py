@@ -44,6 +44,7 @@ def of(
     marks += _remote(engines)
     marks += _caches(engines)
     marks += _hosts_changed(kind, situation, hosts)
+    marks += _hooks(kind, group, situation)
     marks += _cordoned(situation, hosts)
     marks += _strays(kind, situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
@@ -70,6 +71,29 @@ def _cordoned(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
         for cordon in [hosts[host].cordon if host in hosts else None]
         if cordon
     ]
+
+
+def _hooks(kind: Kind, group: Group | None, situation: Situation) -> list[Mark]:
+    """Hooks of the spec that do not have the endpoint for sure, and those that may know it and are none of the spec's."""
+    if group is None or situation.noted is None:
+        return []
+    known, wanted = situation.last.endpoint.hooks, group.endpoint.hooks
+    untold = [name for name in wanted if name not in known or not known[name].sure]
+    left = [name for name in known if name not in wanted]
+    deploy = f"ansible-playbook {kind.deploy(group.name)}"
+    found = (
+        [f"{names(untold)} {by_number(untold, 'is', 'are')} not seen to have the endpoint, which {deploy} gives"]
+        if untold
+        else []
+    )
+    found += (
+        [
+            f"{names(left)} may have the endpoint, and the spec does not name {by_number(left, 'it', 'them')}: {deploy} takes it away"
+        ]
+        if left
+        else []
+    )
+    return [{"mark": "hooks_differ", "why": why} for why in found]
 
 
 def _strays(kind: Kind, situation: Situation) -> list[Mark]:
