@@ -78,6 +78,7 @@ class Way(t.Generic[Workload, Template]):
     def meanwhile(self, draft: Draft[Workload, Template], plan: Plan) -> Plain | None:  # noqa: ARG002
         """What is kept as long as those that retire are there. Where nobody does, it is what is kept in the end."""
         return None
+
     def hooks(self, draft: Draft[Workload, Template]) -> tuple[Hooked, ...]:
         """Who is told of the endpoint. What has none tells nobody."""
         return draft.hooks
