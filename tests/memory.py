@@ -32,6 +32,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.work.share impor
 from ansible_collections.inferops.pd.plugins.module_utils._host import members as work
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Work, World
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.batch import one_by_one
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import BusyError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol import Created, Wanted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 from ansible_collections.inferops.pd.plugins.plugin_utils.run_folder import AGAIN, place_of
@@ -205,6 +206,8 @@ class Hosts:
     # Asked before each phase of a run.
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
+    # Groups whose proof is not good.
+    unproven: t.Collection[str] = ()
     said: list[str] = field(default_factory=list)
     # What each host's hooks send clients to, by (hook, group); and whether a hook (host, its name) fails whatever it is told.
     gateways: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
@@ -231,6 +234,7 @@ class Hosts:
             why=order.why,
             lift=order.lift,
             hooks=order.hooks,
+            proven=order.proven,
         )
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
@@ -288,6 +292,7 @@ class Wave:
             self._renew()
         self.phase("undo")
         self.phase("router")
+        self._prove()
         self.judge("settle")
         self.hooks("announce")
         self.judge("announce")
@@ -299,6 +304,16 @@ class Wave:
             self._see_through()
         else:
             self.phase("unlock")
+
+    def _prove(self) -> None:
+        """What the proof says of a router that serves, on its host."""
+        for name, plan in self.plans.items():
+            for host in plan.router.through if self.courses[name].serves else ():
+                entry = self._router(plan, host)
+                if entry is not None and entry["state"] == "running" and not self.hosts.silent(host):
+                    good = name not in self.hosts.unproven
+                    told = {"ok": good, "good": good, "why": "" if good else "the KV cache did not move"}
+                    self.said[name].setdefault("proof", {})[host] = told
 
     def _renew(self) -> None:
         for number in range(self.rounds):
@@ -387,7 +402,8 @@ class Wave:
             result = {**told, "failed": bool(told["failed_members"]), "ok": not told["failed_members"]}
         except PdError as exc:
             refused = order.phase in ("start", "lock")
-            return {"failed": True, "ok": False, "refused": refused, "phase": order.phase, "msg": str(exc)}
+            busy = {"busy": True} if isinstance(exc, BusyError) else {}
+            return {"failed": True, "ok": False, "refused": refused, "phase": order.phase, "msg": str(exc), **busy}
         if order.phase == "router" and result["ok"]:
             result |= self._registered(plan, order, host)
         return result

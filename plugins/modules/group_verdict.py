@@ -63,6 +63,13 @@ options:
     description: Whether what this run has started is stopped again where the verdict on it is bad.
     type: bool
     default: false
+  fail_on_locked:
+    description:
+      - Whether a group that another run is at fails the run where it was to be healed. Left to itself it is skipped, and the next run
+        heals it. Everything else than V(heal) fails in any case.
+    type: bool
+    default: false
+    version_added: 0.2.0
   fails:
     description: For O(phase=close), whether the task fails when anything has failed. If not, it is only told, and returned.
     type: bool

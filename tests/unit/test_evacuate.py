@@ -267,9 +267,25 @@ def test_what_cannot_be_moved_is_told_and_nothing_is_touched() -> None:
     assert told.roles == ("decode",)
 
 
-def test_a_pending_group_is_restarted_first() -> None:
+EDITED = {"engine": {"args": ["--max-model-len=4096"]}}
+
+
+def test_a_pending_group_moves_as_it_runs() -> None:
     fleet = deployed()
-    edited = raw(engine={"args": ["--max-model-len=4096"]})
+    revision = fleet.status(raw())["revision"]
+    made = emptied(fleet, "h1", raw(**EDITED))
+    assert {m["revision"] for m in made.members.values()} == {revision}
+    state = fleet.status(raw(**EDITED))
+    assert state["pending"]
+    assert (state["state"], state["revision"]) == ("running", revision)
+
+
+def test_one_of_which_nobody_knows_how_it_was_rendered_is_restarted_first() -> None:
+    fleet = deployed()
+    edited = raw(**EDITED)
+    for facts in fleet.facts.values():
+        for record in facts["records"].values():
+            record.pop("applied")
     made = fleet.plan(edited, "evacuate", evacuated=["h1"])
     told = only(made.findings.errors, "evacuate-pending")
     assert "inferops.pd.restart -e pd_group=demo" in told.hint

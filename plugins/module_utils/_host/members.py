@@ -18,14 +18,14 @@ from .._core.base.checked import Checked, DamagedError, ports_of
 from .._core.base.errors import PdError
 from .._core.base.plain import to_plain
 from .._core.base.printable import printable
-from .._core.facts import observed, record
+from .._core.facts import applied, observed, record
 from .._core.facts.cordon import Cordon
 from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
 from .._probes import ports
 from .._probes.logs import TAIL_LINES
-from .._runtimes.errors import HostError
+from .._runtimes.errors import BusyError, HostError
 from .._runtimes.protocol import Driver, Foresees, Live, Prepares, Wanted
 from .._runtimes.store import Store
 from . import lock
@@ -54,7 +54,8 @@ _NEW_PLAN = "Run again: the new plan takes what is free then."
 @dataclass
 class Order:
     """What is to be done: the host's share of the plan, at one place, and the phase. `registered` is whether the endpoint is, None to leave
-    that as it is, and `why` it is not; `lift` whether the router is seen to name nobody that is gone. What a router's phase is to see to
+    that as it is, and `why` it is not; `lift` whether the router is seen to name nobody that is gone, `proven` whether a
+    proof was good. What a router's phase is to see to
     beside members: `router` is the one that was started, or nobody, `peers` what it is to be told (service.py), `keys` by role."""
 
     share: Share
@@ -65,6 +66,7 @@ class Order:
     registered: bool | None = False
     state: str = "partial"
     lift: bool = False
+    proven: bool = False
     check: bool = False
     why: str = ""
     router: t.Sequence[t.Mapping[str, t.Any]] = ()
@@ -292,6 +294,8 @@ class Work:
     def _after(self, now: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """The record as it is once all is done."""
         after = {**self.share.record, "state": self.order.state}
+        if self.order.proven:
+            after = applied.as_proven(after)
         endpoint = after.get("endpoint") or {}
         registered = self.order.registered
         if registered is None:
@@ -418,7 +422,7 @@ class Work:
             f"{label['member']} ({max(0, round(self.world.now() - float(label.get('created') or 0)))} s ago)"
             for label in newest
         ]
-        raise HostError(
+        raise BusyError(
             f"Checking the plan for {self.host}",
             f"{stale}; " + (f"created last: {', '.join(ages)}" if ages else "there are none any more"),
             "Nothing was changed here. Run again: the new plan takes it into account.",

@@ -107,8 +107,12 @@ def _stepped(phase: str) -> t.Callable[[Plan, Course, Said, bool], Course]:
 
     def after(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
         found = verdict.reach(plan, _results(said, [phase], {}), phase)
-        locked = course.locked or phase == "lock"
-        return replace(course, locked=locked) if found.good else replace(_ended(course, found), locked=locked)
+        locked = replace(course, locked=course.locked or phase == "lock")
+        if found.good:
+            return locked
+        if phase == "lock" and plan.action == "heal" and _is_busy(said.get("lock", {})):
+            return locked.skips(f"{KINDS[plan.kind].title} {plan.group}: not healed now, another run is at it.")
+        return _ended(locked, found)
 
     return after
 
@@ -126,6 +130,12 @@ def _announced(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  
     # A hook that has not taken the endpoint may go on sending requests to a router that retires.
     retires = course.retires and not ending.unhooked
     return replace(course, ending=replace(ending, retired=retires), retires=retires)
+
+
+def _is_busy(said: t.Mapping[str, Result]) -> bool:
+    """Whether all that keeps a run from its locks is another run."""
+    bad = [result for result in said.values() if verdict.bad(result)]
+    return any(r.get("busy") for r in bad) and all(r.get("busy") or r.get("follows") for r in bad)
 
 
 def _left(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
@@ -247,6 +257,7 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
         state="running" if good or serves or stayed else "partial",
         why=_waits_for(plan, said) if course.good else "",
         lift=is_clean(plan, said),
+        proven=good and bool(proof and proof.get("good")),
         undo=_undone(plan, said) if course.undoes else None,
         retired=retires,
     )

@@ -49,6 +49,7 @@ class Order:
     state: str = "partial"
     why: str = ""
     lift: bool = False
+    proven: bool = False
     peers: Plain | None = None
     early: bool = False
     held: str = ""
@@ -63,6 +64,7 @@ class Order:
             "state": self.state,
             "why": self.why,
             "lift": self.lift,
+            "proven": self.proven,
             "router": [],
             "peers": self.peers,
             "hooks": self.hooks,
@@ -204,7 +206,9 @@ def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Orde
         share = replace(share, record={**share.record, "took": course.took})
     # What this run takes back the router may name from before.
     lift = ending.lift and ending.undo is None
-    return Order(share, "endpoint", ending.registered, ending.state, ending.why, lift, hooks=ending.hooks)
+    return Order(
+        share, "endpoint", ending.registered, ending.state, ending.why, lift, ending.proven, hooks=ending.hooks
+    )
 
 
 _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.starts import Starts, plain
 from ..hooks.hook import Hooked
@@ -26,7 +27,8 @@ from .preconditions import check_hosts, check_pasted
 from .rendering import render_members
 from .router_step import router_step
 from .seating import seat_members
-from .situation import Choice
+from .situation import Choice, Request, Situation
+from .source import resolve
 from .value import Endpoint, Plan, Proof, Renewal, Retirement, RouterStep
 from .way import Draft, Way
 
@@ -37,6 +39,9 @@ class Groups(Way[Group, GroupTemplate]):
     """The kind of workload that a group is."""
 
     kind = GROUP
+
+    def source(self, asked: Request, situation: Situation, findings: Findings) -> Request:
+        return resolve(asked, situation, findings)
 
     def choose(self, draft: GroupDraft) -> Choice:
         return decide(draft.asked, draft.situation, draft.findings)
@@ -56,6 +61,7 @@ class Groups(Way[Group, GroupTemplate]):
 
     def check_hosts(self, draft: GroupDraft) -> None:
         check_hosts(draft.asked, draft.seats, {m.host for m in draft.choice.serving}, draft.findings)
+        drift.check_return(draft.asked, draft.seats, draft.findings)
 
     def render(self, draft: GroupDraft) -> tuple[Member, ...]:
         asked, findings = draft.asked, draft.findings
@@ -108,7 +114,7 @@ class Groups(Way[Group, GroupTemplate]):
         told = {
             "mode": template.mode.name,
             "runtime": group.runtime,
-            "pending": choice.pending or bool(draft.moved),
+            "pending": asked.action != "heal" and (choice.pending or asked.waits is not None or bool(draft.moved)),
             "moved": tuple(one.line() for one in draft.moved),
             "desired": choice.desired,
             "readiness": group.readiness,
@@ -132,7 +138,8 @@ class Groups(Way[Group, GroupTemplate]):
         identity = formations.to_record(draft.formation, situation, machines, asked.reality.run)
         left = {(m.host, m.id) for m in (*(m for m, _why in choice.leave), *choice.retire)}
         still_there = {(m.host, m.id) for m in situation.members} - left
-        made = record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
+        really = drift.identities(situation.members)
+        made = record.of_group(plan, asked, situation.last, draft.formation.made, really, identity, still_there)
         known = hooks.to_record(draft.hooks, situation.last, asked.wired.skip)
         made = {**made, "endpoint": {**made["endpoint"], "hooks": known}} if known else made
         counted, emptied = _starts(draft), retirement.emptied(asked, made, situation.last)
@@ -147,8 +154,8 @@ class Groups(Way[Group, GroupTemplate]):
         return retirement.rounds(draft.choice, draft.router)
 
     def say(self, draft: GroupDraft, plan: Plan) -> Plan:
-        asked, noted = draft.asked, draft.situation.last
-        if not draft.choice.pending:
+        asked, noted = draft.asked.waits or draft.asked, draft.situation.last
+        if not draft.choice.pending and draft.asked.waits is None:
             return plan
         lines = diff.of_templates(noted.templates, asked.template.masked())
         recipe_only = record.same_spec(noted, asked.workload)

@@ -43,6 +43,15 @@ class Way(t.Generic[Workload, Template]):
 
     kind: t.ClassVar[Kind]
 
+    def source(
+        self,
+        asked: Asked[Workload, Template],
+        situation: Situation,  # noqa: ARG002
+        findings: Findings,  # noqa: ARG002
+    ) -> Asked[Workload, Template]:
+        """The request as it is carried out: of its spec, unless something else is to be started than that."""
+        return asked
+
     def choose(self, draft: Draft[Workload, Template]) -> Choice:
         """Who stays, leaves and comes."""
         raise NotImplementedError

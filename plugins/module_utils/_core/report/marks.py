@@ -48,6 +48,7 @@ def of(
     marks += _cordoned(situation, hosts)
     marks += _strays(kind, situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
+    marks += _returned(kind, situation)
     marks += _held(situation, hosts)
     for host, damage in situation.damaged:
         marks.append({"mark": "state_damaged", "why": f"{host}: {damage.path} is damaged ({damage.why})"})
@@ -106,6 +107,17 @@ def _strays(kind: Kind, situation: Situation) -> list[Mark]:
         }
         for s in situation.strays
     ]
+
+
+def _returned(kind: Kind, situation: Situation) -> list[Mark]:
+    """That a group is held at an earlier configuration, and its spec waits for more than a restart."""
+    held = situation.last.held
+    if held is None:
+        return []
+    name = situation.last.group
+    way_out = f"applied by: ansible-playbook {kind.restart(name)} -e pd_release={name}"
+    why = f"at revision {held.revision}" + (f", {held.why}" if held.why else "")
+    return [{"mark": "held", "why": f"{why}; its spec is {way_out}", "revision": held.revision, "since": held.since}]
 
 
 def _held(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:

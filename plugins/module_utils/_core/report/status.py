@@ -91,10 +91,8 @@ def of(
     pending = pending or bool(moved)
     state, message = _state(subject, roles, situation, registered)
     if pending and state == "running" and peer_snapshot.stale_peers(situation):
-        state, message = (
-            "partial",
-            "its router has stale peers, and is replaced by the restart that applies what is pending",
-        )
+        by = "the restart that applies what is pending" if noted.applied is None else "the next deploy"
+        state, message = "partial", f"its router has stale peers, and is replaced by {by}"
     if state == kind.states.nothing and situation.noted is None and silent:
         message = f"nothing is known of it, and {reach.of_hosts(dict.fromkeys(silent, ()))}"
     told = marks.of(
@@ -126,9 +124,23 @@ def of(
     if kind.router:
         endpoint = {"url": None, **(noted.plain.get("endpoint") or {}), "registered": registered}
         near = marks.locality(marks.engines_of(situation))
-        return {**common, "router": _router(situation), "endpoint": endpoint, "locality": near}
+        kept = {"previous": _previous(situation), "held": noted.plain.get("held")}
+        return {**common, **kept, "router": _router(situation), "endpoint": endpoint, "locality": near}
     found = users.of(name, subject.named_by, hosts, all_answered=not silent and not reach.passed)
     return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
+
+
+def _previous(situation: Situation) -> dict[str, t.Any] | None:
+    """What the group can return to: the last configuration before this one that was proven."""
+    kept = situation.last.previous
+    if kept is None:
+        return None
+    return {
+        "revision": kept.revision,
+        "generation": kept.generation,
+        "formed": kept.formed,
+        "roles": dict(kept.desired),
+    }
 
 
 def _desired(subject: Subject, situation: Situation) -> dict[str, int]:

@@ -28,6 +28,7 @@ KNOWN = (
     "pd_decode",
     "pd_endpoint_hooks",
     "pd_fail_on",
+    "pd_fail_on_locked",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
     "pd_fence_command",
@@ -68,6 +69,7 @@ KNOWN = (
     "pd_rollouts",
     "pd_skip_hooks",
     "pd_state_dir",
+    "pd_to",
     "pd_why",
     *table.variables(),
 )
