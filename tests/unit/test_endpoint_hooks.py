@@ -217,7 +217,10 @@ class Gated:
     ) -> bool:
         made = self.plan(raw, action, **more)
         assert not made.errors, made.findings.to_plain()
-        fails = lambda host, hook: (host, hook) in self.bad  # noqa: E731
+
+        def fails(host: str, hook: str) -> bool:
+            return (host, hook) in self.bad
+
         return self.fleet.carry_out(made, gateways=self.gateways, hook_fails=fails, **(how or {}))
 
     @property
@@ -602,21 +605,26 @@ class _DiedError(Exception):
     """A controller that is gone."""
 
 
+def _dies_after(writes: int) -> t.Callable[[], None]:
+    """What is asked before each write of a run whose controller dies once it has done so many."""
+    left = iter(range(writes))
+
+    def write() -> None:
+        if next(left, None) is None:
+            raise _DiedError
+
+    return write
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_happens_who_is_called_registered_is_known_by_its_hooks(seed: int) -> None:
     """Random runs, of which some die before any of their writes, and hooks that fail: after each, what the record says holds."""
     chance, gated = random.Random(seed), Gated()
-    for _ in range(12):
+    for _run in range(12):
         gated.bad = {
             (h, n) for h, n in (("gw1", "gateway"), ("gw2", "gateway"), ("mon", "prometheus")) if chance.random() < 0.15
         }
-        left = [chance.randrange(60) if chance.random() < 0.4 else 10_000]
-
-        def write(left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] < 0:
-                raise _DiedError
-
+        write = _dies_after(chance.randrange(60) if chance.random() < 0.4 else 10_000)
         raw = gated.raw(*chance.choice([(), ("gateway",), ("prometheus",), ("",)]), weight=chance.choice([1, 100]))
         action = chance.choice(["deploy", "deploy", "restart", "remove"])
         if action != "deploy" and not gated.record:
