@@ -9,8 +9,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._core.base.checked import DamagedError
 from ..module_utils._core.base.words import about, names
+from ..module_utils._core.facts.observed import Host
+from ..module_utils._core.facts.record import newest
 from ..module_utils._core.report import status, users
+from ..module_utils._core.rollout import note as notes
+from ..module_utils._core.rollout.told import line
 from ..module_utils._core.spec.variables import misspelt
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._answers import Complaint
@@ -20,6 +25,22 @@ from ..plugin_utils._workloads import Caches, Groups, Workloads
 
 # What nothing is to be done about: a group or service that runs, and one that is somebody else's.
 WELL = ("running", "external")
+
+
+def rollout_of(name: str, hosts: t.Mapping[str, Host]) -> dict[str, t.Any]:
+    """How far a rollout has come with a group, where one has or had it."""
+    noted = newest(host.records[name] for host in hosts.values() if name in host.records)
+    if noted is None or not noted.rollout:
+        return {}
+    try:
+        note = notes.read(dict(noted.rollout), f"the record of group {name}")
+    except DamagedError as exc:
+        return {"rollout": {"state": "damaged", "told": f"its rollout cannot be read: {exc}"}}
+    if note is None:
+        return {}
+    return {
+        "rollout": {"name": note.rollout, "state": note.state, "wave": note.wave, "why": note.why, "told": line(note)}
+    }
 
 
 class ActionModule(PdAction):
@@ -75,6 +96,7 @@ class ActionModule(PdAction):
         for name, entry in entries.items():
             judged = works.judge(name, entry, works.known(name, entry, hosts)) if entry is not None else None
             state = status.of(works.subject(name, judged), hosts, silent, self.reach(), self.away())
+            state |= rollout_of(name, hosts)
             found[name] = {**state, "findings": judged.findings.to_plain()} if judged else state
         return found
 

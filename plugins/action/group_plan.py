@@ -81,6 +81,8 @@ class ActionModule(PdAction):
         "plan_digest": {"type": "str"},
         "plan_digests": {"type": "raw"},
         "plan_file": {"type": "path"},
+        "plan_about": {"type": "str"},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -157,7 +159,7 @@ class ActionModule(PdAction):
     def _answer(self, every: list[One]) -> dict[str, t.Any]:
         good = [one for one in every if not one.refusal]
         bad = [one.refusal for one in every if one.refusal]
-        if bad and (len(every) == 1 or not any(map(self._goes, good))):
+        if bad and self.args["fails"] and (len(every) == 1 or not any(map(self._goes, good))):
             self._show_all(good, self._index(every))
             raise self.refused(*bad)
         self._display_refused(bad)
@@ -177,7 +179,7 @@ class ActionModule(PdAction):
             "digest": proposed.digest,
             "ansible_stats": self._stats(every, proposed),
         }
-        if len(every) == 1:
+        if len(every) == 1 and good:
             return {**result, **self._single(good[0])}
         summary = {
             name: {"changed": p.changed, "pending": p.pending, "members": len(p.members)} for name, p in plans.items()
@@ -195,11 +197,18 @@ class ActionModule(PdAction):
     def _proposal(self, every: t.Sequence[One], index: Index) -> Proposal:
         """What is put before whoever approves it. What becomes of a run that fails is no part of it, but for the proof."""
         options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
+        options |= {"part of": self.args["plan_about"]} if self.args["plan_about"] else {}
         return propose(self.args["action"], map(_planned, every), index.waves, options)
+
+    def _asked_for(self) -> approval.Approved | None:
+        return self._once(
+            "approved",
+            lambda: approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"]),
+        )
 
     def _check_approved(self, proposed: Proposal) -> None:
         """Write the plan down where that is asked for, and go on only with what was approved. Nothing has been locked by now."""
-        asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
+        asked = self._asked_for()
         if self.args["plan_out"]:
             approval.write(self.args["plan_out"], proposed)
         findings = asked.against(proposed) if asked else Findings()
@@ -220,7 +229,7 @@ class ActionModule(PdAction):
     def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
         """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
         is spent, since AWX gives it to all that follow."""
-        spent = approval.ANY if self.args["plan_digest"] is not None else None
+        spent = approval.ANY if self._asked_for() else None
         approves = proposed.digest if self._task.check_mode else spent
         told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
         return {"data": told, "per_host": False, "aggregate": False}

@@ -6,7 +6,9 @@ once, what failed."""
 
 from __future__ import annotations
 
+import time
 import typing as t
+from dataclasses import replace
 
 from ..module_utils._core.base.words import names
 from ..module_utils._core.course.course import Course
@@ -25,6 +27,7 @@ class ActionModule(PdAction):
         **RUN,
         "phase": {"type": "str", "choices": [OPEN, *PHASES, CLOSE], "required": True},
         "stops": {"type": "bool", "default": False},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -40,7 +43,7 @@ class ActionModule(PdAction):
             after[name] = course
             if course.goes_on:
                 plan = folder.plan(name)
-                after[name] = self._judged(plan, course, phase, said.get(name) or {}, number)
+                after[name] = _timed(plan, self._judged(plan, course, phase, said.get(name) or {}, number), phase)
         folder.write_courses(wave, after)
         self._say(before, after)
         return _next(after)
@@ -94,7 +97,7 @@ class ActionModule(PdAction):
         refused = index.refused
         if not bad and not refused:
             return {"good": True}
-        return {**self._told(index, bad, len(courses) + len(refused)), "failed": True}
+        return {**self._told(index, bad, len(courses) + len(refused)), "failed": bool(self.args["fails"])}
 
     def _told(self, index: Index, bad: t.Mapping[str, Course], count: int) -> dict[str, t.Any]:
         """One workload that failed is told as such. Of several, each in full, one below the other."""
@@ -120,6 +123,18 @@ class ActionModule(PdAction):
             "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg,
             "workloads": told,
         }
+
+
+def _timed(plan: Plan, course: Course, phase: str) -> Course:
+    """When it was locked, and how long it took from there until all of it was up: of a start of the whole workload alone."""
+    now = time.time()
+    if phase == "lock" and course.goes_on:
+        return replace(course, since=now)
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    if phase != "settle" or course.ending is None or course.ending.registered != "yes" or not course.since:
+        return course
+    whole = {member.id for member in plan.engines} <= fresh
+    return replace(course, took=round(now - course.since, 1)) if whole else course
 
 
 def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:

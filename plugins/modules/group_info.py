@@ -108,6 +108,10 @@ groups:
         - The share of prefill-decode pairs that are on one host, from 0 to 1. Their KV crosses no network.
         - Null where there is no pair.
       type: float
+    rollout:
+      description: How far a rollout has come with the group, its C(name), C(wave), C(state) and C(why), and all of it as a line (C(told)).
+      type: dict
+      returned: when one has, or had, the group
 caches:
   description:
     - The state of each cache service by name; beside one group, of those that it uses. It has the keys of RV(groups) but for the router

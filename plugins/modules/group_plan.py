@@ -85,6 +85,13 @@ options:
     elements: str
     default: []
     version_added: 0.2.0
+  fails:
+    description: >-
+      Whether the task fails when nothing at all can be carried out. If not, what was refused is told and returned (RV(refused)), and
+      there is no wave.
+    type: bool
+    default: true
+    version_added: 0.2.0
   fence:
     description: Whether M(inferops.pd.group_fence) has a command, so that hosts in O(lost_hosts) are made sure of before anything changes.
     type: bool
@@ -121,7 +128,7 @@ options:
   plan_digest:
     description:
       - The digest of the plan that was approved. The task fails where the plan is another one.
-      - With V(any) whatever it is is carried out, as without this option. Empty text is an error.
+      - With V(any) whatever it is is carried out, as without this option; O(plan_file) is compared all the same. Empty text is an error.
     type: str
     version_added: 0.2.0
   plan_digests:
@@ -133,6 +140,10 @@ options:
       - The file that was written by O(plan_out) when the plan was approved, with which the difference is shown line by line.
       - Without O(plan_digest) it stands for its digest.
     type: path
+    version_added: 0.2.0
+  plan_about:
+    description: What the plan is a part of, in words that are approved with it.
+    type: str
     version_added: 0.2.0
 seealso:
   - module: inferops.pd.cache_plan

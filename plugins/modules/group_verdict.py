@@ -60,6 +60,11 @@ options:
     description: Whether what this run has started is stopped again where the verdict on it is bad.
     type: bool
     default: false
+  fails:
+    description: For O(phase=close), whether the task fails when anything has failed. If not, it is only told, and returned.
+    type: bool
+    default: true
+    version_added: 0.2.0
 seealso:
   - module: inferops.pd.group_plan
   - module: inferops.pd.members

@@ -298,7 +298,8 @@ class PdAction(ActionBase):
             if hosts is not None and host not in hosts:
                 continue
             result = hostvars[host].get(register) if host in hostvars else None
-            if not isinstance(result, t.Mapping) or result.get("skipped"):
+            # An empty one says that a look of before counts no more (roles/rollout).
+            if not isinstance(result, t.Mapping) or not result or result.get("skipped"):
                 continue
             if workload is None or result.get("group") in (None, workload):
                 found[host] = to_plain(result)

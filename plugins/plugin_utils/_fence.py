@@ -5,28 +5,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shlex
-import signal
-import subprocess
-import tempfile
 import typing as t
 from dataclasses import dataclass
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.placeholders import PLACEHOLDER
-from ..module_utils._core.base.printable import printable
 from ..module_utils._core.plan.value import Lost
+from . import _command
+from ._command import SHORTEST_SECRET, Ended
 
 NAMES = ("host", "address", "machine", "group")
 _VARIABLE = re.compile(r"vars\.([A-Za-z_][A-Za-z0-9_]*)")
-# What is read of the end of an output, and what is shown of its last line.
-TAIL, LINE = 4096, 200
-# Shorter ones are no secrets, and would blot out half of a line.
-SHORTEST_SECRET = 4
-HIDDEN = "********"
 
 
 @dataclass(frozen=True)
@@ -39,39 +30,9 @@ class Command:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How it ended. `problem` is empty when it has fenced its host."""
-
-    problem: str
-    line: str
-
-
 def read_command(raw: t.Any) -> list[str]:
     """The argv as written, [] when there is none. Raises PdError for what is no list of words."""
-    if raw in (None, "", []):
-        return []
-    if isinstance(raw, str):
-        try:
-            words = shlex.split(raw)
-        except ValueError:
-            words = raw.split()
-        told = ", ".join(f"'{word}'" for word in words[:6]) + (", ..." if len(words) > 6 else "")
-        raise PdError(
-            f"The fence command is text, and no shell reads it. Write it as a list, a word an entry: [{told}]; on the command line as"
-            ' -e \'{"pd_fence_command": ["...", "..."]}\'.'
-        )
-    if not isinstance(raw, list):
-        raise PdError("The fence command is no list. Write its program and its arguments as a list, a word an entry.")
-    for at, word in enumerate(raw):
-        if isinstance(word, bool) or not isinstance(word, (str, int, float)):
-            raise PdError(f"The fence command's entry {at} is {word!r}, which is no word. Quote it.")
-    argv = [str(word) for word in raw]
-    if not argv[0].strip():
-        raise PdError("The fence command begins with an empty word. Its first entry is the program.")
-    if any("\0" in word for word in argv):
-        raise PdError("The fence command has a NUL character in it, which no program can be given.")
-    return argv
+    return _command.read(raw, "The fence command", "pd_fence_command")
 
 
 def read_environment(raw: t.Any) -> dict[str, str]:
@@ -128,40 +89,5 @@ def command_for(
 
 
 def run(command: Command, environment: t.Mapping[str, str], seconds: float) -> Ended:
-    """Run it without a shell and without input. At its deadline it and what it has started are killed."""
-    # A file, no pipe: what it leaves behind may keep that open for ever.
-    with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(
-                command.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as exc:
-            return Ended(f"cannot be run: {getattr(exc, 'strerror', None) or exc}", "")
-        try:
-            code = process.wait(seconds)
-            problem = "" if code == 0 else f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-        except subprocess.TimeoutExpired:
-            problem = f"did not end within {seconds:g} s, and was killed"
-        finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return Ended(problem, _last_line(output, command.values))
-
-
-def _last_line(output: t.IO[bytes], secrets: t.Sequence[str]) -> str:
-    """The last line that says something, printable, bounded, and without a value that is nobody's to see."""
-    output.seek(0, os.SEEK_END)
-    output.seek(max(0, output.tell() - TAIL))
-    text = output.read(TAIL).decode("utf-8", "replace")
-    # Before lines are taken: a secret may have a line break in it. The longest first: one may be a part of another.
-    for secret in sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    lines = [line for line in (printable(line, LINE) for line in text.splitlines()) if line]
-    return lines[-1] if lines else ""
+    """Run it. How it ended."""
+    return _command.run(command.argv, environment, seconds, command.values)

@@ -16,13 +16,12 @@ silent/HOST           why a host is not asked again"""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 import typing as t
 from dataclasses import dataclass, field
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from ansible import constants
 
@@ -31,6 +30,7 @@ from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.judge import STEPS, Said
 from ..module_utils._core.course.parcel import Parcel, split
 from ..module_utils._core.plan.value import Plan
+from ._files import name_of, read_json, write_json
 
 Result = dict[str, t.Any]
 # The number of a step that comes after every round.
@@ -151,7 +151,7 @@ class RunFolder:
             for file in sorted(os.listdir(os.path.join(base, step))):
                 told = self._read("said", str(wave), step, file) or {}
                 for name, result in told.items():
-                    found.setdefault(name, {}).setdefault(step, {})[told_by(file)] = result
+                    found.setdefault(name, {}).setdefault(step, {})[name_of(file)] = result
         return t.cast("dict[str, Said]", found)
 
     def said_by(self, wave: int, step: str, host: str) -> dict[str, Result]:
@@ -180,30 +180,14 @@ class RunFolder:
     # -- files ---------------------------------------------------------------------------------------------------------------------
 
     def _write(self, value: t.Any, *place: str) -> None:
-        path = os.path.join(self.path, *place)
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        # Whole or not at all: another worker may be reading.
-        handle, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            # As one text: json.dump goes by pieces, which takes ten times as long.
-            stream.write(json.dumps(value, separators=(",", ":")))
-        os.replace(temporary, path)
+        write_json(value, self.path, *place)
 
     def _read(self, *place: str) -> t.Any:
-        try:
-            with open(os.path.join(self.path, *place), encoding="utf-8") as stream:
-                return json.load(stream)
-        except FileNotFoundError:
-            return None
+        return read_json(self.path, *place)
 
 
 def _file(name: str) -> str:
     return quote(name, safe="")
-
-
-def told_by(file: str) -> str:
-    """The host whose file it is."""
-    return unquote(file.removesuffix(".json"))
 
 
 def place_of(step: str) -> tuple[int, int]:

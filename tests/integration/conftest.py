@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import typing as t
 import urllib.error
 import urllib.request
@@ -15,7 +16,7 @@ import pytest
 import yaml
 from integration import support_runtime
 from ports import free_block
-from support import ROOT, Run, Site
+from support import ROOT, Run, Site, playbook_command
 
 STANDIN = ROOT / "tests" / "standin"
 # The lock of a run on another machine.
@@ -151,6 +152,16 @@ def ask(url: str, prompt: str) -> tuple[int, str]:
         return exc.code, exc.read().decode(errors="replace")
     except OSError as exc:
         return 0, str(exc)
+
+
+def start(site: Life, *words: str) -> subprocess.Popen[str]:
+    """A run in the background, in a process group of its own."""
+    command = [playbook_command(), "-i", str(site.folder / "hosts.yml"), *words]
+    env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=env, text=True, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
 def told_once(run: Run, pattern: str) -> None:

@@ -10,14 +10,13 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import typing as t
 from pathlib import Path
 
 import pytest
 from integration import support_runtime
-from integration.conftest import Life, alive, kill, told_once
-from support import ROOT, playbook_command
+from integration.conftest import Life, alive, kill, start, told_once
+from support import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.apart]
 Make = t.Callable[..., Life]
@@ -237,16 +236,6 @@ def test_a_secret_is_in_the_members_environment_and_nowhere_else(make_site: Make
 
 
 # -- the lock ------------------------------------------------------------------------------------------------------------------------
-
-
-def start(site: Life, *words: str) -> subprocess.Popen[str]:
-    """A run in the background, in a process group of its own."""
-    command = [playbook_command(), "-i", str(site.folder / "hosts.yml"), *words]
-    env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=env, text=True, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
 
 
 def test_one_run_at_a_time_and_a_dead_one_holds_nothing(make_site: Make) -> None:

@@ -71,6 +71,7 @@ WORDS = [
     *("et", "magna", "aliqua", "enim", "ad", "minim", "veniam", "quis"),
 ]
 
+TTFT_BOUNDS = ("0.01", "0.1", "0.5", "1.0", "2.5", "+Inf")
 COUNTERS = [
     *(
         "prompt_tokens_total",
@@ -318,6 +319,15 @@ class Engine:
         self.metrics.add("vllm:nixl_xfer_time_seconds_count", 1)
         return None
 
+    def done(self, status: int, seconds: float) -> None:
+        """Count a request that was answered, and when its first token came."""
+        if status in (200, 500):
+            self.metrics.add("vllm:request_success_total", 1, finished_reason="length" if status == 200 else "error")
+        if status == 200:
+            for bound in TTFT_BOUNDS:
+                reached = bound == "+Inf" or seconds <= float(bound)
+                self.metrics.add("vllm:time_to_first_token_seconds_bucket", 1 if reached else 0, le=bound)
+
     def hold(self) -> str:
         """Keep a request's blocks until a decode has them, or their lease is over."""
         request = uuid.uuid4().hex
@@ -466,10 +476,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_json(*self.engine.tokenize(body))
             return
         self.engine.metrics.add("vllm:num_requests_running", 1)
+        began = time.monotonic()
         try:
             status, answer = self.engine.complete(body, path.endswith("chat/completions"))
             # As the real one: every request that ends is counted, a prefill's after its one token.
-            self.engine.metrics.add("vllm:request_success_total", 1 if status == 200 else 0)
+            self.engine.done(status, time.monotonic() - began)
         finally:
             self.engine.metrics.add("vllm:num_requests_running", -1)
         if status == 200 and body.get("stream"):

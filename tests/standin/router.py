@@ -51,6 +51,12 @@ class Registry:
         self.dynamic = dynamic
         self.workers: dict[str, dict] = {}
         self.turns = itertools.count()
+        self.counts: dict[str, int] = {}
+        self.lock = threading.Lock()
+
+    def count(self, what: str) -> None:
+        with self.lock:
+            self.counts[what] = self.counts.get(what, 0) + 1
 
     def put(self, url: str, kind: str, model: str) -> None:
         told = {"url": url, "worker_type": kind, "model_id": model, "is_healthy": True, "id": str(uuid.uuid4())}
@@ -143,6 +149,7 @@ class Handler(BaseHTTPRequestHandler):
     def complete(self, body: dict) -> tuple[int, bytes]:
         """Prefill with one token, then decode with what prefill says about the blocks that it holds."""
         turn = next(self.registry.turns)
+        self.registry.count("requests")
         chosen = [self.registry.pick(kind, turn, body.get("model")) for kind in ("prefill", "decode")]
         if None in chosen:
             return 503, b'{"error": "No available workers (all circuits open or unhealthy)"}'
@@ -151,9 +158,13 @@ class Handler(BaseHTTPRequestHandler):
         first |= {"max_tokens": 1, "stream": False, "kv_transfer_params": asked}
         status, told = ask(str(chosen[0]), self.path, first)
         if status != 200:
+            self.registry.count("prefill_errors")
             return status, told
         params = json.loads(told).get("kv_transfer_params")
-        return ask(str(chosen[1]), self.path, {**body, "stream": False, "kv_transfer_params": params})
+        status, told = ask(str(chosen[1]), self.path, {**body, "stream": False, "kv_transfer_params": params})
+        if status != 200:
+            self.registry.count("decode_errors")
+        return status, told
 
     def say(self, status: int, value: object) -> None:
         self.send(status, json.dumps(value).encode())
@@ -170,9 +181,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Metrics(BaseHTTPRequestHandler):
+    """What the real one counts of clients' requests. A counter is there from its first use on."""
+
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
+        counts = dict(Handler.registry.counts)
+        lines = [f'vllm_router_pd_{what}_total{{route="/v1/completions"}} {count}' for what, count in counts.items()]
+        self.wfile.write("".join(f"{line}\n" for line in lines).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass

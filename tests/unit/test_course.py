@@ -144,24 +144,31 @@ def test_a_host_that_has_refused_the_start_writes_nothing() -> None:
 
 GOOD, BAD = {"ok": True, "phase": "router"}, {"ok": False, "failed": True, "msg": WORDS, "phase": "router"}
 SETTLES = [
-    # what router and proof said, what is written of it: registered, state, why
-    (GOOD, None, ("yes", "running", "")),
-    (BAD, None, ("no", "partial", WORDS)),
-    (GOOD, {"good": True}, ("yes", "running", "")),
-    (GOOD, {"good": False, "why": WORDS}, ("no", "partial", WORDS)),
+    # what router, proof and gate said, what is written of it: registered, state, why
+    (GOOD, None, None, ("yes", "running", "")),
+    (BAD, None, None, ("no", "partial", WORDS)),
+    (GOOD, {"good": True}, None, ("yes", "running", "")),
+    (GOOD, {"good": False, "why": WORDS}, None, ("no", "partial", WORDS)),
+    (GOOD, {"good": True}, {"good": True, "ok": True}, ("yes", "running", "")),
+    (GOOD, {"good": True}, {"good": False, "ok": False, "msg": WORDS}, ("no", "partial", WORDS)),
 ]
 
 
-@pytest.mark.parametrize(("router", "proof", "wanted"), SETTLES)
-def test_what_is_written_after_router_and_proof(router: t.Any, proof: t.Any, wanted: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize(("router", "proof", "gate", "wanted"), SETTLES)
+def test_what_is_written_after_router_proof_and_gate(
+    router: t.Any, proof: t.Any, gate: t.Any, wanted: tuple[str, str, str]
+) -> None:
     plan, told = planned("deploy"), {"start": said("start", "good"), "wait": waited("ready"), "router": {"h3": router}}
     told |= {"proof": {"h3": proof}} if proof else {}
+    told |= {"gate": {"h3": gate}} if gate else {}
     course = judge(plan, Course("demo", ready=(PREFILL, DECODE), registered="yes"), "settle", told)
     assert course.ending is not None
     assert (course.ending.registered, course.ending.state, course.ending.why) == wanted
     assert course.unproven == bool(proof and not proof["good"])
     final = judge(plan, course, "final", {**told, "endpoint": said("endpoint", "good")})
     assert (final.done, final.failed) == (True, wanted[0] != "yes")
+    if gate:
+        assert final.failed == (WORDS in final.told)
 
 
 def test_one_that_is_left_is_not_settled() -> None:

@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Lost
 from ansible_collections.inferops.pd.plugins.plugin_utils import _fence
-from ansible_collections.inferops.pd.plugins.plugin_utils._fence import Command, Ended, command_for
+from ansible_collections.inferops.pd.plugins.plugin_utils._command import LINE, Ended
+from ansible_collections.inferops.pd.plugins.plugin_utils._fence import Command, command_for
 
 LOST = {"host": "h2", "machine": "0123abcd", "address": "10.0.0.2", "members": ["g-prefill-0"]}
 VARIABLES = {"bmc": "10.9.0.2", "port": 623, "user": "${host}", "rack": {"a": 1}, "none": None}
@@ -112,12 +113,10 @@ def run(code: str, seconds: float = 20, env: dict[str, str] | None = None, value
 
 
 def test_its_end_is_told() -> None:
-    assert run("print('one'); print('two')") == Ended("", "two")
-    assert run("import sys; print('no route', file=sys.stderr); sys.exit(7)") == Ended("ended with 7", "no route")
-    assert run("import os; os.kill(os.getpid(), 9)") == Ended("was killed by signal 9", "")
-    assert _fence.run(Command("h2", ["/no/such"], "", ()), {}, 5) == Ended(
-        "cannot be run: No such file or directory", ""
-    )
+    assert run("print('one'); print('two')") == Ended("", ("one", "two"))
+    assert run("import sys; print('no route', file=sys.stderr); sys.exit(7)") == Ended("ended with 7", ("no route",))
+    assert run("import os; os.kill(os.getpid(), 9)") == Ended("was killed by signal 9")
+    assert _fence.run(Command("h2", ["/no/such"], "", ()), {}, 5) == Ended("cannot be run: No such file or directory")
 
 
 def test_it_has_no_input_and_its_own_environment() -> None:
@@ -126,7 +125,7 @@ def test_it_has_no_input_and_its_own_environment() -> None:
 
 def test_its_last_line_is_printable_bounded_and_without_secrets() -> None:
     told = run("print('x' * 9000); print('\\x1b[31m' + 'y' * 500); print(); print(' ')").line
-    assert told == "y" * (_fence.LINE - 1) + "…"
+    assert told == "y" * (LINE - 1) + "…"
     secret = "print('the key hunter2! and a long\\nbreak!! were refused')"
     assert "hunter2!" not in run(secret, values=("hunter2!", "hunter")).line
     assert run(secret, values=("a long\nbreak!!", "hunter2!")).line == "the key ******** and ******** were refused"
@@ -139,7 +138,7 @@ def test_at_its_deadline_it_ends_with_all_that_it_has_started(tmp_path: Path) ->
     starts = f"subprocess.Popen([sys.executable, '-c', {child!r}])"
     code = f"import subprocess, sys, time; print('waiting', flush=True); {starts}; time.sleep(60)"
     begun = time.monotonic()
-    assert run(code, seconds=1) == Ended("did not end within 1 s, and was killed", "waiting")
+    assert run(code, seconds=1) == Ended("did not end within 1 s, and was killed", ("waiting",))
     assert time.monotonic() - begun < 3
     time.sleep(2)
     assert not mark.exists()
@@ -147,5 +146,5 @@ def test_at_its_deadline_it_ends_with_all_that_it_has_started(tmp_path: Path) ->
 
 def test_what_it_leaves_behind_is_not_waited_for() -> None:
     begun = time.monotonic()
-    assert run("import subprocess; subprocess.Popen(['sleep', '5']); print('done')") == Ended("", "done")
+    assert run("import subprocess; subprocess.Popen(['sleep', '5']); print('done')") == Ended("", ("done",))
     assert time.monotonic() - begun < 4

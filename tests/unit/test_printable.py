@@ -30,7 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._probes import (
 from ansible_collections.inferops.pd.plugins.module_utils._routers import protocol
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.docker_api import CallError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
-from ansible_collections.inferops.pd.plugins.plugin_utils import _fence as fencing
+from ansible_collections.inferops.pd.plugins.plugin_utils import _command
 
 HOSTILE = "a\x1b[2J\x1b]0;owned\x07b\x9b31mc\u202ed\u2028e\x85f\x07g\x00h\ud800i\u200bj"
 CODES = set(HOSTILE) - set("abcdefghij[]2J0;owned31m")
@@ -162,7 +162,7 @@ def _host_result(tmp_path):
 def _fence(tmp_path):
     with tempfile.TemporaryFile() as output:
         output.write(HOSTILE.encode("utf-8", "surrogatepass"))
-        return fencing._last_line(output, [])
+        return _command._last_lines(output, [])[-1]
 
 
 ENTRIES = {

@@ -31,7 +31,10 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"spec": "what a user writes, read; and what is known beside it"},
     {"template": "what all members of a role have in common: command lines, files, connectors"},
     {"rules": "what a spec is refused for, or warned of"},
-    {"plan": "what a run does, as a value"},
+    {
+        "plan": "what a run does, as a value",
+        "rollout": "how a change goes through many groups, wave by wave",
+    },
     {
         "report": "what a person is told: verdicts, states, marks",
         "preflight": "what is measured before, and what is made of it",
@@ -40,10 +43,11 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"course": "how a run goes: what a host is told in a phase, and what follows of what it said"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-# All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed.
+# All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed, `zoneinfo` reads what
+# the machine knows of the world's clocks.
 PURE = {
-    "__future__", "contextlib", "dataclasses", "difflib", "fnmatch", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random",
-    "re", "shlex", "time", "typing", "unicodedata",
+    "__future__", "contextlib", "dataclasses", "datetime", "difflib", "fnmatch", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random",
+    "re", "shlex", "time", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
 HOST_ROOMS = {"base", "facts", "runtimes", "work", "watch", "proof"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .._core.base.arguments import Arguments, read_integer
 from .._core.model.model_config import from_file
+from .._core.proof.measured import Counted
 from .._core.recipes.engine import Engine, Sizes, Speculation
 from . import sglang_classes
 
@@ -105,6 +106,13 @@ ENGINE = Engine(
     held_metrics=("sglang:num_prefill_inflight_queue_reqs",),
     # By the server's front (managers/tokenizer_manager.py), on both sides.
     done_metrics=("sglang:num_requests_total",),
+    # Both sides get a request at once, so that the decode's time is what a client waits. Aborts count those that clients gave up.
+    counted=Counted(
+        requests=("sglang:num_requests_total",),
+        errors=("sglang:num_transfer_failed_reqs_total", "sglang:num_bootstrap_failed_reqs_total"),
+        first_token={"decode": "sglang:time_to_first_token_seconds"},
+        late=True,
+    ),
     settle=from_file,
     speculation=_speculation,
     adapter_flags=("enable-lora", "lora-paths"),

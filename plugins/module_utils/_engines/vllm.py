@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .._core.base.arguments import Arguments, read_integer
 from .._core.model.model_config import from_file
+from .._core.proof.measured import Counted
 from .._core.recipes.engine import Engine, Sizes, Speculation
 from . import vllm_classes, vllm_nixl
 
@@ -110,6 +111,12 @@ ENGINE = Engine(
     held_metrics=("vllm:kv_cache_usage_perc",),
     # By reason; a prefill's own end for "length", after its one token (v1/metrics/loggers.py). One that its client gave up is not counted.
     done_metrics=("vllm:request_success_total",),
+    # A prefill's end at its one token is the first hop of a request: what a client waits is that and the decode's.
+    counted=Counted(
+        requests=("vllm:request_success_total",),
+        errors=('vllm:request_success_total{finished_reason="error"}',),
+        first_token=dict.fromkeys(("prefill", "decode"), "vllm:time_to_first_token_seconds"),
+    ),
     settle=from_file,
     speculation=_speculation,
     adapter_flags=("enable-lora", "lora-modules", "default-mm-loras"),

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from .._core.base import json_text
 from .._core.base.errors import PdError
+from .._core.proof.measured import Counted
 from .._probes.credentials import request
 from .._probes.http import Answer, Unanswered
 
@@ -40,6 +41,8 @@ class RouterDialect(t.Protocol):
     """One router's registry API. `peer` of add is one of the plan's router.peers: {member, role, url, ports}."""
 
     name: str
+    # What became of the requests of clients.
+    counted: Counted
 
     def list(self, url: str, timeout: float) -> list[Peer]: ...
 

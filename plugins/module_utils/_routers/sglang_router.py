@@ -8,12 +8,19 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
+from .._core.proof.measured import Counted
 from .._probes.credentials import HIDDEN
 from .protocol import Peer, RegistryError, call, read
 
 
 class SglangRouter:
     name = "sglang-router"
+    # 0.3.2. A failed request is told by what its client got; the router's own count of errors stays empty.
+    counted = Counted(
+        requests=("smg_router_requests_total",),
+        errors=tuple(f'smg_http_responses_total{{status_code="{status}"}}' for status in (500, 502, 503, 504)),
+        late=True,
+    )
 
     def list(self, url: str, timeout: float) -> list[Peer]:
         return read(url, timeout)

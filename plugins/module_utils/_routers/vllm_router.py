@@ -8,11 +8,19 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
+from .._core.proof.measured import Counted
 from .protocol import Peer, RegistryError, call, read
 
 
 class VllmRouter:
     name = "vllm-router"
+    # 0.1.17, with and without --enable-igw. What fails at a member is counted by the member alone; a request that no member was there for
+    # is counted once for each try, and so not here.
+    counted = Counted(
+        requests=("vllm_router_pd_requests_total",),
+        errors=("vllm_router_pd_prefill_errors_total", "vllm_router_pd_decode_errors_total"),
+        late=True,
+    )
 
     def list(self, url: str, timeout: float) -> list[Peer]:
         return read(url, timeout)

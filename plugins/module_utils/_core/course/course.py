@@ -42,8 +42,8 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `waits` are members that are up and enter no router yet. `done`: it has been brought to its end in
-    this wave."""
+    started is stopped again. `waits` are members that are up and enter no router yet. `done`: it has been brought to its end in this wave.
+    `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -63,6 +63,8 @@ class Course:
     formations: t.Mapping[str, t.Any] = field(default_factory=dict)
     starts: t.Mapping[str, Plain] = field(default_factory=dict)
     ending: Ending | None = None
+    since: float = 0.0
+    took: float | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -96,5 +98,7 @@ class Course:
             formations=raw.get("formations") or {},
             starts=raw.get("starts") or {},
             ending=Ending.from_plain(ending) if ending else None,
+            since=float(raw.get("since") or 0),
+            took=raw.get("took"),
             **{flag: bool(raw.get(flag)) for flag in flags},
         )

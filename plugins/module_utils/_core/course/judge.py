@@ -33,12 +33,13 @@ STEPS = (
     "undo",
     "router",
     "proof",
+    "gate",
     "endpoint",
 )
 # Phases after which a course is judged, and the steps that each verdict rests on.
 PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
 _ENGINES = ("start", "wait")
-_ROUTER = ("leave", "router", "proof")
+_ROUTER = ("leave", "router", "proof", "gate")
 _NOTHING: Result = {"unreachable": True}
 _UNSAID: Result = {"failed": True, "ok": False, "phase": "router", "msg": "nothing was said of the router here"}
 
@@ -179,7 +180,9 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     router, proof = _of_router(plan, said, "router"), _of_router(plan, said, "proof")
     has_router = bool(plan.router.member)
     router_ok = router is None or bool(router.get("ok"))
-    good = has_router and course.good and router_ok and (proof is None or bool(proof.get("good")))
+    gate = _of_router(plan, said, "gate")
+    shown = all(one is None or bool(one.get("good")) for one in (proof, gate))
+    good = has_router and course.good and router_ok and shown
     serves = not KINDS[plan.kind].router and course.good
     # With a part of the group out of sight, what was said of the endpoint stays: a proof may have been sent there.
     unseen = bool(plan.unknown) and course.registered in ("yes", "keep") and router_ok

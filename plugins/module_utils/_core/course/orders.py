@@ -179,6 +179,9 @@ def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Orde
         return None if check else Order(share, "unlock")
     if ending.undo is not None:
         share = undone(share, parcel.plan.kind, ending.undo)
+    if course.took is not None:
+        # For how long its next restart will be expected to take it out.
+        share = replace(share, record={**share.record, "took": course.took})
     # What this run takes back the router may name from before.
     lift = ending.lift and ending.undo is None
     return Order(share, "endpoint", ending.registered, ending.state, ending.why, lift)

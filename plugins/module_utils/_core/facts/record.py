@@ -17,7 +17,7 @@ from .tombstone import Place, Tombstone
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
 SCHEMA = 2
 # What a run writes by itself and what does not make a record another one.
-_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed")
+_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed", "took")
 # How many formations back a record remembers what it came after.
 REMEMBERED = 32
 REMOVED = "removed"
@@ -100,6 +100,10 @@ class Record:
     machines: t.Mapping[str, t.Any] = field(default_factory=dict)
     # How many prefills were started where, of a mode whose decode members take one for another.
     starts: Starts = field(default_factory=dict)
+    # How far a rollout has come with the group (rollout/note.py), empty where none is under way or has been.
+    rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
+    # For how many seconds it was out when all of it was started last, from its lock to its endpoint; None where nobody has seen that.
+    took: float | None = None
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -153,6 +157,8 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         cache=value.mapping("cache"),
         machines=value.mapping("machines"),
         starts=starts.read(value, "starts"),
+        rollout=value.mapping("rollout"),
+        took=value.seconds("took"),
         plain=value.raw,
     )
 

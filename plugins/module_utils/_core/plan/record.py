@@ -97,6 +97,9 @@ def _of_any(plan: Plan, last: Record) -> Draft:
         "desired": dict(plan.desired),
         "members": [_place(m).to_plain() for m in plan.members],
         "state": "partial",
+        # What a rollout has written of it is its own, and how long a start took is of that start: whoever else plans leaves them.
+        **({"rollout": dict(last.rollout)} if last.rollout else {}),
+        **({"took": last.took} if last.took is not None else {}),
     }
 
 

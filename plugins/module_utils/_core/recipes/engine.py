@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..base.arguments import Arguments, is_switch, normal
 from ..base.version import at_least
 from ..model.model_config import ModelConfig
+from ..proof.measured import Counted
 from .flags import FlagTable
 
 
@@ -83,6 +84,8 @@ class Engine:
     held_metrics: tuple[str, ...] = ()
     # Counters of the requests that a member has done with: what was in it at one moment is out when they have grown by as much.
     done_metrics: tuple[str, ...] = ()
+    # What became of its requests, and when they got their first token.
+    counted: Counted = field(default_factory=Counted)
     # What a letter behind a number multiplies it by, where the engine reads such numbers.
     units: t.Mapping[str, int] = field(default_factory=dict)
     # Words of a context length that mean "what fits in memory": it may come out differently on two members.

@@ -224,6 +224,8 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
     if status["lock"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(status["lock"].get("since") or 0)))
         lines.append(f"  ! locked by {printable(status['lock'].get('who'))} since {since}")
+    if status.get("rollout"):
+        lines.append(f"  {status['rollout']['told']}")
     return lines + members.table(kind, [*status["members"], *status.get("strays", ())])
 
 

@@ -53,15 +53,22 @@ KNOWN = (
     "pd_prefill",
     "pd_preflight",
     "pd_proof",
+    "pd_release",
     "pd_reserve_ports",
     "pd_restart_caches",
+    "pd_rollout",
+    "pd_rollout_abort",
+    "pd_rollout_minutes",
+    "pd_rollout_pause",
+    "pd_rollout_resume",
+    "pd_rollouts",
     "pd_state_dir",
     *table.variables(),
 )
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")
 # What the collection itself makes: facts of a host become variables of their own.
-_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_named", "pd_status", "pd_validated")
+_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_named", "pd_rollout_read", "pd_status", "pd_validated")
 # A name that is no slip of a known one may be the user's own.
 _NEAR = 0.84
 

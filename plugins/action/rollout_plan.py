@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller side of rollout_plan: how the groups of a rollout stand, what is in its way, and the folder of its run."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings, sentences
+from ..module_utils._core.base.words import names as listed
+from ..module_utils._core.rollout.draw import Waves
+from ..module_utils._core.rollout.refusals import refuse
+from ..module_utils._core.rollout.spec import Rollout
+from ..module_utils._core.rollout.told import table
+from ..plugin_utils._action import PdAction, Refusal
+from ..plugin_utils._plain import names_list, to_plain
+from ..plugin_utils._rollout_fleet import Looking
+from ..plugin_utils._rollouts import rollout_of
+from ..plugin_utils.rollout_folder import RolloutFolder
+
+
+class ActionModule(PdAction):
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "name": {"type": "str", "required": True},
+        "groups": {"type": "list", "elements": "str", "required": True},
+        "beside": {"type": "list", "elements": "str", "default": []},
+        "register": {"type": "str", "default": "pd_facts"},
+        "state": {"type": "str", "choices": ["run", "pause", "go", "abort"], "default": "run"},
+        "release": {"type": "raw", "default": []},
+        "ends": {"type": "float"},
+    }
+
+    def act(self) -> dict[str, t.Any]:
+        rollout, now = rollout_of(self, str(self.args["name"])), time.time()
+        looking = Looking(self)
+        groups = names_list(to_plain(self.args["groups"]))
+        known = {name: looking.at(name) for name in [*groups, *names_list(to_plain(self.args["beside"]))]}
+        fleet, state = {name: one.standing for name, one in known.items()}, self.args["state"]
+        findings = Findings()
+        waves = refuse(rollout, fleet, findings)
+        self._display.display("\n".join(table(rollout, fleet, waves)))
+        # What is paused or given up needs nothing to be in order.
+        if findings.errors and state in ("run", "go"):
+            raise self.refused(Refusal(rollout.name, f"Rollout {rollout.name} is refused.", findings.to_plain()))
+        ends = self.args["ends"]
+        if ends is not None and ends <= 0:
+            raise PdError(
+                f"pd_rollout_minutes: {ends / 60:g} is not above zero. Leave it out for a run without an end."
+            )
+        folder = RolloutFolder.create(
+            {
+                "name": rollout.name,
+                "state": state,
+                "run": self.new_run().nonce,
+                "began": now,
+                "ends": None if ends is None else now + ends,
+                "release": names_list(to_plain(self.args["release"])),
+                "known": {name: one.to_plain() for name, one in known.items()},
+                "groups": groups,
+            }
+        )
+        pending = [name for name in groups if fleet[name].pending]
+        return {
+            "rollout": folder.path,
+            "groups": groups,
+            "pending": pending,
+            "about": _about(rollout, waves),
+            "warnings": sentences(findings.to_plain()),
+        }
+
+
+def _about(rollout: Rollout, waves: Waves) -> str:
+    """What is approved of a rollout beside the restarts: which one it is, with all that is written of it, and who is in which wave."""
+    by_wave: dict[int, list[str]] = {}
+    for name, number in waves.items():
+        by_wave.setdefault(number, []).append(name)
+    told = [f"wave {number}: {listed(some)}" for number, some in sorted(by_wave.items())]
+    return "; ".join([f"rollout {rollout.name}, {rollout.digest}", *told])

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a group stands: all that a rollout knows of it when it decides what comes next."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from .note import Note
+
+RUNNING = "running"
+# Seconds that a group is expected to be out, where no start of it is known.
+UNKNOWN_OUTAGE = 900.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`labels` are those of its spec. `state` is the group's, as status tells it, and `message` its reason. `pending`: it has something to
+    change, which `what` tells in lines; `wanted` is what a restart would bring, as a digest (the spec's revision, with what has drifted).
+    `held` says why it is held until pd_release, empty for one that is not. `silent` are hosts of its record or of its plan that do not
+    answer or were said to be lost. `outage` is for how many seconds it was out at its last start, None when that is not known.
+    `no_return` says why its last proven formation could not be started again. `damaged` says that its note cannot be read."""
+
+    labels: t.Mapping[str, str] = field(default_factory=dict)
+    hosts: tuple[str, ...] = ()
+    state: str = RUNNING
+    message: str = ""
+    pending: bool = False
+    wanted: str = ""
+    what: tuple[str, ...] = ()
+    note: Note | None = None
+    held: str = ""
+    silent: tuple[str, ...] = ()
+    outage: float | None = None
+    no_return: str = ""
+    damaged: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether it serves as it should: proven, with its endpoint open."""
+        return self.state == RUNNING
+
+    @property
+    def estimate(self) -> float:
+        """For how many seconds a change is expected to take it out."""
+        return UNKNOWN_OUTAGE if self.outage is None else self.outage
+
+    @property
+    def changed(self) -> bool:
+        """Whether it runs what its note wanted, and that is still wanted."""
+        return self.running and not self.pending and self.note is not None and self.note.wanted == self.wanted
+
+    @property
+    def out(self) -> bool:
+        """Whether clients have to do without it now, for any reason."""
+        return not self.running or (self.note is not None and self.note.state == "changing" and not self.changed)
+
+
+Fleet = t.Mapping[str, Standing]

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the groups of a rollout stand, from what the hosts said in this look; of those that were not looked at, what the last look said."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..module_utils._core.base.checked import DamagedError
+from ..module_utils._core.base.order import natural
+from ..module_utils._core.base.plain import to_plain
+from ..module_utils._core.facts.record import Record, newest
+from ..module_utils._core.report import status
+from ..module_utils._core.rollout import note as notes
+from ..module_utils._core.rollout.standing import Standing
+from ..module_utils._core.spec.selector import labels_of
+from ._action import PdAction
+from ._workloads import Groups
+
+Plain = dict[str, t.Any]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A group as it was seen: how it stands; the hosts that keep its record, and which that is (`formation`, `serial`); and all hosts that
+    it has members on, or may have."""
+
+    standing: Standing
+    keeps: tuple[str, ...] = ()
+    formation: str | None = None
+    serial: int = 0
+    hosts: tuple[str, ...] = ()
+
+    def to_plain(self) -> Plain:
+        standing = {**to_plain(self.standing), "note": None}
+        note = self.standing.note
+        return {
+            "standing": standing,
+            "note": note.to_plain() if note else None,
+            "keeps": list(self.keeps),
+            "formation": self.formation,
+            "serial": self.serial,
+            "hosts": list(self.hosts),
+        }
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Known:
+        told = dict(raw["standing"])
+        for key in ("hosts", "what", "silent"):
+            told[key] = tuple(told.get(key) or ())
+        told["note"] = notes.read(raw["note"], "a note of this run")
+        return cls(Standing(**told), tuple(raw["keeps"]), raw.get("formation"), int(raw["serial"]), tuple(raw["hosts"]))
+
+
+class Looking:
+    """What one look says of groups."""
+
+    def __init__(self, action: PdAction) -> None:
+        self.action, self.works = action, Groups(action)
+        self.seen = action.seen()
+
+    def at(self, name: str) -> Known:
+        """The group as it is now."""
+        action, works, hosts = self.action, self.works, self.seen.hosts
+        entry = action.entry(name)
+        judged = works.judge(name, entry, works.known(name, entry, hosts))
+        out_of_sight = {**self.seen.silent, **self.seen.hidden, **{h: c.said for h, c in self.seen.broken.items()}}
+        state = status.of(works.subject(name, judged), hosts, sorted(out_of_sight), action.reach(), action.away())
+        records = {host: one.records[name] for host, one in hosts.items() if name in one.records}
+        record = newest(records.values()) or Record.nothing(name)
+        mine = self._hosts_of(name, entry, record)
+        note, damaged = self._note(record)
+        standing = Standing(
+            labels=labels_of(entry),
+            hosts=mine,
+            state=str(state["state"]),
+            message=str(state["message"]),
+            pending=bool(state["pending"]),
+            wanted=str(state["spec_revision"] or ""),
+            what=tuple(str(line) for line in state["pending_diff"]),
+            note=note,
+            held=_held(record),
+            silent=tuple(host for host in mine if host in out_of_sight),
+            outage=record.took,
+            damaged=damaged,
+        )
+        return Known(standing, tuple(sorted(records, key=natural)), record.formation, record.serial, mine)
+
+    def looked_at(self, hosts: t.Iterable[str]) -> bool:
+        """Whether all of these were asked in this look."""
+        return not self.seen.passed.intersection(hosts)
+
+    def _hosts_of(self, name: str, entry: t.Any, record: Record) -> tuple[str, ...]:
+        named = {host for hosts in self.works.patterns(name, entry).values() for host in hosts}
+        return tuple(sorted(named | {place.host for place in record.members}, key=natural))
+
+    @staticmethod
+    def _note(record: Record) -> tuple[notes.Note | None, str]:
+        try:
+            return notes.read(dict(record.rollout) or None, f"the record of group {record.group}"), ""
+        except DamagedError as exc:
+            return None, str(exc)
+
+
+def _held(record: Record) -> str:
+    held = record.plain.get("held")
+    return str(held.get("why") or "it is held") if isinstance(held, t.Mapping) else ""
