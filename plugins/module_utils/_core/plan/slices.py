@@ -122,7 +122,7 @@ def slices_of(
     for gone, _why in choice.leave:
         slices.of[gone.host].leaves(gone)
     for renewed in choice.replace:
-        if renewed.id in choice.refresh:
+        if renewed.id in choice.first:
             slices.of[renewed.host].leaves(renewed)
     for taken in situation.adopt:
         if any(taken is kept for kept in choice.keep):
