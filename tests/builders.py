@@ -22,15 +22,19 @@ import yaml
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hooks import NOTHING as NOT_WIRED
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.reserved import Reserved
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request, Run
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.source import FromRecord
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.recipes.mode import Mode, from_plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import status
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules import validate
 from ansible_collections.inferops.pd.plugins.module_utils._core.spec import workload
+from ansible_collections.inferops.pd.plugins.module_utils._core.spec.spec import parse
 from ansible_collections.inferops.pd.plugins.module_utils._engines import registry
 from ansible_collections.inferops.pd.plugins.plugin_utils._modes import load_modes, read_mode
 
@@ -251,6 +255,8 @@ class Fleet:
     def plan(self, raw: t.Any, action: t.Any = "deploy", name: str | None = None, **more: t.Any) -> Made:
         if action == "remove":
             return self.removal(name, **more)
+        if action == "heal" or more.get("to", "spec") != "spec":
+            return self.from_record(raw, action, name, **more)
         verdict = self._judged(raw, name or self.name)
         assert verdict.group is not None, verdict.findings.to_plain()
         assert verdict.template is not None, verdict.findings.to_plain()
@@ -265,10 +271,12 @@ class Fleet:
             hosts[f"{alias}-too"] = observed.read_host(f"{alias}-too", memory.told(self.facts[alias]))
         silent = sorted(named - set(hosts) - gone)
         run = more.pop("run", None) or self.run()
-        asked = {key: more.pop(key) for key in ("counts", "allow_scale_down") if key in more}
+        asked = {key: more.pop(key) for key in ("counts", "allow_scale_down", "release", "wired") if key in more}
+        more.pop("to", None)
         if "reserved" in more:
             more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
         reality = Reality(Hosts(hosts), run, silent, **more)
+        asked["catalogue"] = catalogue(*self.modes)
         request = Request(verdict.group, verdict.template, patterns, action, reality, **asked)
         return Made(plan.make(request, verdict.findings).to_plain(), verdict.findings, verdict)
 
@@ -283,6 +291,25 @@ class Fleet:
         known = _JUDGED[key]
         return dataclasses.replace(known, findings=Findings(list(known.findings.items)))
 
+    def from_record(
+        self, raw: t.Any, action: t.Any = "heal", name: str | None = None, to: t.Any = "applied", **more: t.Any
+    ) -> Made:
+        """The plan that is made of what the record keeps; `raw` is the spec as it is now, None for one that there is none of any more."""
+        name, findings = name or self.name, Findings()
+        more.pop("alias", None)
+        group = parse(name, raw, Findings()) if raw is not None else None
+        roles = group.roles.values() if group else ()
+        patterns = {role.name: [h for h in role.hosts.split(":") if h in self.facts] for role in roles}
+        hosts = {host: facts for host, facts in self.hosts().items() if host not in more.get("away", ())}
+        gone = {*more.get("lost", ()), *more.get("away", ())}
+        silent = sorted({host for names in patterns.values() for host in names} - set(hosts) - gone)
+        if "reserved" in more:
+            more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
+        cat, release = more.pop("catalogue", None) or catalogue(*self.modes), more.pop("release", False)
+        reality = Reality(Hosts(hosts), more.pop("run", None) or self.run(), silent, **more)
+        asked = FromRecord(name, action, to, patterns, reality, cat, group, release)
+        return Made(plan.from_record(asked, findings).to_plain(), findings, None)
+
     def removal(
         self, name: str | None = None, lost: t.Sequence[str] = (), away: t.Sequence[str] = (), **more: t.Any
     ) -> Made:
@@ -291,8 +318,22 @@ class Fleet:
         silent = sorted(self.silent - {*lost, *away})
         hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
         run = more.pop("run", None) or self.run()
+        wired = more.pop("wired", NOT_WIRED)
         reality = Reality(Hosts(hosts), run, silent, lost, away, **more)
-        return Made(plan.removal(plan.Removal(name or self.name, reality), findings).to_plain(), findings, None)
+        return Made(
+            plan.removal(plan.Removal(name or self.name, reality, wired=wired), findings).to_plain(), findings, None
+        )
+
+    def newest(self, name: str | None = None) -> dict[str, t.Any]:
+        """The record that holds, of those on all hosts, reachable or not; empty where there is none."""
+        name = name or self.name
+        found = [
+            records.read(facts["records"][name], "a record", host)
+            for host, facts in self.facts.items()
+            if name in facts["records"]
+        ]
+        best = records.newest(found)
+        return dict(best.plain) if best else {}
 
     def of(self, name: str) -> Fleet:
         """The same hosts, asked of another group."""
@@ -344,6 +385,15 @@ class Fleet:
         """As if the member and its label had never been on its host."""
         for facts in self.facts.values():
             facts["members"] = [m for m in facts["members"] if m["label"]["member"] != member]
+
+
+def as_not_rendered(fleet: Fleet) -> Fleet:
+    """Records as they were before they kept how a formation was rendered: what a pending group lost waits for its restart."""
+    for facts in fleet.facts.values():
+        for noted in facts["records"].values():
+            noted.pop("applied", None)
+            noted.pop("previous", None)
+    return fleet
 
 
 def as_of_an_earlier_version(fleet: Fleet) -> None:

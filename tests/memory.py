@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.plain import Plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.course import Course
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.hooks import acts_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.judge import judge
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import Order, order_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.parcel import Parcel, split
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
+from ansible_collections.inferops.pd.plugins.module_utils._core.hooks.hook import Act
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import waves
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch.readiness import complete
@@ -30,6 +32,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.work.share impor
 from ansible_collections.inferops.pd.plugins.module_utils._host import members as work
 from ansible_collections.inferops.pd.plugins.module_utils._host.members import Work, World
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.batch import one_by_one
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import BusyError
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.protocol import Created, Wanted
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.store import Damaged
 from ansible_collections.inferops.pd.plugins.plugin_utils.run_folder import AGAIN, place_of
@@ -196,7 +199,12 @@ class Hosts:
     # Asked before each phase of a run.
     before_phase: t.Callable[[str], None] = lambda phase: None
     break_lock: bool = False
+    # Groups whose proof is not good.
+    unproven: t.Collection[str] = ()
     said: list[str] = field(default_factory=list)
+    # What each host's hooks send clients to, by (hook, group); and whether a hook (host, its name) fails whatever it is told.
+    gateways: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    hook_fails: t.Callable[[str, str], bool] = lambda host, hook: False
     # Who did not answer in a phase is not asked again in the run.
     lost: set[str] = field(default_factory=set)
 
@@ -218,6 +226,8 @@ class Hosts:
             state=order.state,
             why=order.why,
             lift=order.lift,
+            hooks=order.hooks,
+            proven=order.proven,
         )
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
         return Work(asked, t.cast("t.Any", store), FactsRuntime(store, wanted), runtimes, world)
@@ -243,6 +253,10 @@ class Wave:
         """What roles/group does (tasks/wave.yml)."""
         self._go(["lock"])
         if self._goes_on():
+            self.phase("deregister")
+            self.hooks("withdraw")
+            self.judge("withdraw")
+            self.phase("drain")
             self._go(["router_stop", "leave", "stop"])
         if self._goes_on():
             self._go(["forget"])
@@ -271,13 +285,26 @@ class Wave:
             self._renew()
         self.phase("undo")
         self.phase("router")
+        self._prove()
         self.judge("settle")
+        self.hooks("announce")
+        self.judge("announce")
         self.phase("endpoint")
         self.judge("final")
         if any(one.goes_on and one.left for one in self.courses.values()):
             self._see_through()
         else:
             self.phase("unlock")
+
+    def _prove(self) -> None:
+        """What the proof says of a router that serves, on its host."""
+        for name, plan in self.plans.items():
+            for host in plan.router.through if self.courses[name].serves else ():
+                entry = self._router(plan, host)
+                if entry is not None and entry["state"] == "running" and not self.hosts.silent(host):
+                    good = name not in self.hosts.unproven
+                    told = {"ok": good, "good": good, "why": "" if good else "the KV cache did not move"}
+                    self.said[name].setdefault("proof", {})[host] = told
 
     def _renew(self) -> None:
         for number in range(self.rounds):
@@ -310,6 +337,36 @@ class Wave:
                 step = "unlock" if order.phase == "unlock" else _step(phase, number)
                 self.said[name].setdefault(step, {})[host] = self._answer(order, host)
 
+    def hooks(self, phase: str) -> None:
+        """What hooks are told in a phase, wherever they are."""
+        asked = False
+        every = {*self.hosts.facts, *(host for plan in self.plans.values() for host in plan.hook_hosts)}
+        for host in sorted(every):
+            for name, parcel in self.parcels(host).items():
+                acts = acts_of(parcel, phase, self.courses[name])
+                if acts and not asked:
+                    self.hosts.before_phase(phase)
+                    asked = True
+                if acts:
+                    self.said[name].setdefault(phase, {})[host] = self._hooked(host, acts)
+
+    def _hooked(self, host: str, acts: t.Iterable[Act]) -> Result:
+        if self.hosts.silent(host) or host in self.hosts.lost:
+            self.hosts.lost.add(host)
+            return {"unreachable": True, "msg": f"{host} did not answer"}
+        known, told = self.hosts.gateways.setdefault(host, {}), {}
+        for act in acts:
+            if self.hosts.hook_fails(host, act.hook.name):
+                told[act.hook.name] = {"ok": False, "msg": "the gateway is closed today"}
+                continue
+            self.hosts.before_write()
+            known.pop((act.hook.name, act.group), None)
+            if act.event == "in":
+                known[act.hook.name, act.group] = act.url
+            told[act.hook.name] = {"ok": True}
+        ok = all(one["ok"] for one in told.values())
+        return {"ok": ok, "hooks": told, **({} if ok else {"failed": True})}
+
     def _unlocked(self, order: Order, host: str) -> bool:
         return order.phase == "unlock" and host in self.said[order.share.group].get("unlock", {})
 
@@ -328,7 +385,8 @@ class Wave:
             result = {**told, "failed": bool(told["failed_members"]), "ok": not told["failed_members"]}
         except PdError as exc:
             refused = order.phase in ("start", "lock")
-            return {"failed": True, "ok": False, "refused": refused, "phase": order.phase, "msg": str(exc)}
+            busy = {"busy": True} if isinstance(exc, BusyError) else {}
+            return {"failed": True, "ok": False, "refused": refused, "phase": order.phase, "msg": str(exc), **busy}
         if order.phase == "router" and result["ok"]:
             result |= self._registered(plan, order, host)
         return result

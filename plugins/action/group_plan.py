@@ -18,11 +18,12 @@ from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
-from ..module_utils._core.plan.situation import Run
+from ..module_utils._core.plan.situation import Run, To
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import artifacts, status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
+from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
 from ..plugin_utils import _caches, approval
@@ -33,7 +34,9 @@ from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
 from ..plugin_utils.locking import of_dead
 from ..plugin_utils.run_folder import Index, RunFolder
 
-ACTIONS = ("deploy", "scale", "restart", "remove")
+ACTIONS = ("deploy", "scale", "restart", "heal", "remove")
+# What a restart is onto.
+TO = ("spec", "applied", "previous")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
 # Of a fleet that was edited all over, nobody reads every line.
@@ -51,6 +54,12 @@ class One:
     judged: Judged | None = None
     plan: Plan | None = None
     refusal: Refusal | None = None
+    to: To = "spec"
+
+    @property
+    def from_record(self) -> bool:
+        """Whether its record says all of it, and its spec is not asked."""
+        return self.action == "heal" or self.to != "spec"
 
     @property
     def works_on(self) -> bool:
@@ -69,6 +78,8 @@ class ActionModule(PdAction):
         "action": {"type": "str", "choices": list(ACTIONS), "default": "deploy"},
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
+        "to": {"type": "raw"},
+        "release": {"type": "list", "elements": "str", "default": []},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
         "parallel": {"type": "int"},
         "proof": {"type": "str", "default": "changed"},
@@ -106,13 +117,16 @@ class ActionModule(PdAction):
             given = [{"kind": self.args["kind"], "name": self.args["name"]}]
         groups = [one for one in given if (one.get("kind") or GROUP.name) == GROUP.name]
         every = []
-        # A removal of groups neither starts a service nor waits for one.
-        for raw in groups if groups and self.args["action"] == "remove" else given:
+        to = self._to([str(one["name"]) for one in groups])
+        # A removal of groups neither starts a service nor waits for one, and what is healed are groups.
+        alone = self.args["action"] == "heal" or (groups and self.args["action"] == "remove")
+        for raw in groups if alone else given:
             kind = raw.get("kind") or GROUP.name
             # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
             beside = kind == CACHE.name and bool(groups)
             action = "deploy" if beside else self.args["action"]
-            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings()))
+            onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
+            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
         twice = sorted({one.name for one in every if sum(other.name == one.name for other in every) > 1})
         if twice:
             raise PdError(
@@ -129,6 +143,12 @@ class ActionModule(PdAction):
                 if one.refusal:
                     return
                 made = one.works.removal(entry, asked, one.findings)
+            elif one.from_record:
+                entry = self._removed(one)
+                one.refusal = self._refuse_broken(one, entry)
+                if one.refusal:
+                    return
+                made = one.works.from_record(entry, asked, one.findings)
             else:
                 entry = self.spec_of(one.name, one.works.kind)
                 one.refusal = self._refuse_broken(one, entry)
@@ -276,7 +296,34 @@ class ActionModule(PdAction):
             allow_scale_down=self.args["allow_scale_down"],
             reserved=reserved,
             reach=self.reach(),
+            to=one.to,
+            release=one.name in self._released(),
         )
+
+    def _to(self, groups: t.Sequence[str]) -> dict[str, To]:
+        """What each group is restarted onto: one word for all, or a word by name."""
+        given = to_plain(self.args.get("to"))
+        if given in (None, ""):
+            return {}
+        if self.args["action"] != "restart":
+            raise PdError(f"pd_to says what a restart is onto, and this is a {self.args['action']}: leave it out.")
+        found = given if isinstance(given, dict) else dict.fromkeys(groups, given)
+        for name, word in found.items():
+            if word not in TO:
+                raise PdError(f"pd_to: {word!r} is not known. Write one of {', '.join(TO)}.")
+            if name not in groups:
+                raise PdError(
+                    f"pd_to names {name}, which is none of the groups of this run: {listed(groups) or 'none'}."
+                )
+        return t.cast("dict[str, To]", found)
+
+    def _released(self) -> set[str]:
+        """The groups that are held no more. A name that is no group's would be a group that stays held, and nobody knows."""
+        names = names_list(self.args["release"])
+        unknown = [name for name in names if name not in self.groups()]
+        if unknown:
+            raise PdError(f"pd_release: {no_such(unknown[0], self.groups(), GROUP)}")
+        return set(names)
 
     def _judged(self, one: One, entry: t.Any) -> Judged:
         hosts = self.seen().hosts
@@ -373,7 +420,7 @@ class ActionModule(PdAction):
             for step in plan.steps:
                 if step.phase == "leave" and step.do == "deregister":
                     self._display.display(f"  {step.why}")
-        if not one.works_on and one.action != "remove":
+        if not one.works_on and one.action not in ("remove", "heal"):
             self._show_state(one)
 
     def _show_state(self, one: One) -> None:

@@ -51,7 +51,7 @@ class ActionModule(PlanAction):
         hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden}
         # What is there of the group is checked like what is to come: as if all of it were started.
         running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
-        self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy")
+        self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy", release=[name])
         one = One(Groups(self), name, self.args["action"], Findings())
         judged = self._judged(one, self.spec_of(name))
         findings = judged.findings

@@ -27,6 +27,7 @@ class ActionModule(PdAction):
         **RUN,
         "phase": {"type": "str", "choices": [OPEN, *PHASES, CLOSE], "required": True},
         "stops": {"type": "bool", "default": False},
+        "fail_on_locked": {"type": "bool", "default": False},
         "fails": {"type": "bool", "default": True},
     }
 
@@ -57,7 +58,8 @@ class ActionModule(PdAction):
             said = {step.partition(".")[0]: hosts for step, hosts in said.items() if step.endswith(f".{number + 1}")}
             if not said and not self._task.check_mode:
                 return course
-        return judge(plan, course, phase, said, bool(self.args["stops"]), bool(self._task.check_mode))
+        after = judge(plan, course, phase, said, bool(self.args["stops"]), bool(self._task.check_mode))
+        return replace(after, failed=True) if after.skipped and self.args["fail_on_locked"] else after
 
     def _say(self, before: t.Mapping[str, Course], after: t.Mapping[str, Course]) -> None:
         """What serves is told at once; what failed is told in a line now, and in full when the run ends."""

@@ -14,14 +14,18 @@ from ..plugin_utils._look import caches_of, look_at
 
 
 class ActionModule(PdAction):
-    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {"name": {"type": "raw"}}
+    ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
+        "name": {"type": "raw"},
+        "every": {"type": "bool", "default": False},
+    }
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
         check_variables(self._task)
         selector = self.selector()
         if selector is None or selector.every:
-            return {"workloads": [], "look": None}
+            every = list(self.groups()) if self.args["every"] else []
+            return {"workloads": [{"kind": GROUP.name, "name": name} for name in every], "look": None}
         # What has left the inventory is known by its name, to hosts alone.
         groups = {name: self.entry(name) for name in self.select(selector, others=selector.literals)}
         caches = caches_of(self, groups)

@@ -184,7 +184,7 @@ class ActionModule(RunAction):
 
     @staticmethod
     def _told_refused(why: str) -> Result:
-        return {"failed": True, "ok": False, "refused": True, "msg": why, "phase": "lock"}
+        return {"failed": True, "ok": False, "refused": True, "follows": True, "msg": why, "phase": "lock"}
 
     # -- secrets -------------------------------------------------------------------------------------------------------------------
 

@@ -64,8 +64,22 @@ options:
   action:
     description: What is wanted.
     type: str
-    choices: [deploy, scale, restart, remove]
+    choices: [deploy, scale, restart, heal, remove]
     default: deploy
+  to:
+    description:
+      - For O(action=restart), what the groups are restarted onto, as one word for all of them or a dictionary of words by name.
+      - V(spec), what their specs say. V(previous), what ran before and was proven, as the record keeps it; the group is held then.
+        V(applied), what runs, while a change is pending.
+      - O(action=heal) never takes anything of a member from a spec.
+    type: raw
+    version_added: 0.2.0
+  release:
+    description: Groups that are held no more, after a return to what ran before.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   counts:
     description: For O(action=scale), the count of C(prefill) and C(decode).
     type: dict

@@ -78,6 +78,13 @@ options:
     description: Return the records of these groups only. Members of all groups are always returned, since they hold ports and GPUs.
     type: list
     elements: str
+  kept:
+    description:
+      - Whether to look also at the models, executables and images that the records here keep of formations, of the one that runs and of
+        the last one before it that was proven. Whoever starts their members again asks for it.
+    type: bool
+    default: false
+    version_added: 0.2.0
   controller:
     description:
       - Which runs of this controller live. The action plugin says so.
@@ -304,6 +311,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "images": {"type": "list", "elements": "str", "default": []},
         "state_dir": {"type": "path"},
         "groups": {"type": "list", "elements": "str"},
+        "kept": {"type": "bool", "default": False},
         "controller": {"type": "dict"},
     }
 

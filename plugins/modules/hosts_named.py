@@ -28,6 +28,11 @@ options:
       - "Which groups: names, globs or labels, as text with commas or as a list (see docs/playbooks.md)."
       - Left out, empty text, or V(all), nothing is selected.
     type: raw
+  every:
+    description: Whether all groups of the inventory are returned as C(workloads) where O(name) selects nothing.
+    type: bool
+    default: false
+    version_added: 0.2.0
 seealso:
   - module: inferops.pd.group_validate
   - module: inferops.pd.hosts_pointed

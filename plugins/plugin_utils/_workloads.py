@@ -25,7 +25,9 @@ from ..module_utils._core.plan.situation import (
     Run,
     ServiceRequest,
     Situation,
+    To,
 )
+from ..module_utils._core.plan.source import FromRecord, no_return
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.report import users
 from ..module_utils._core.report.status import Subject
@@ -36,9 +38,10 @@ from ..module_utils._core.spec.cache_service import CacheService, parse
 from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import Group
+from ..module_utils._core.spec.spec import parse as spec_parse
 from ..module_utils._core.template.cache_template import CacheTemplate, render
 from ..module_utils._core.template.template import GroupTemplate
-from . import _caches
+from . import _caches, _hooks
 from ._action import PdAction, known_of
 
 
@@ -63,7 +66,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence` and `forget` as in a plan's Request."""
+    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to` and `release` as in a
+    plan's Request."""
 
     name: str
     hosts: t.Mapping[str, Host]
@@ -77,6 +81,8 @@ class Asked:
     allow_scale_down: bool = False
     reserved: Reserved = NOTHING_RESERVED
     reach: Reach = EVERYWHERE
+    to: To = "spec"
+    release: bool = False
 
     def on_plane(self, plane: str) -> Asked:
         """The same as a mode sees the hosts that needs this of their KV interfaces."""
@@ -150,6 +156,10 @@ class Workloads:
         """The plan; what stands in its way goes to the findings of `judged`."""
         raise NotImplementedError
 
+    def from_record(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
+        """The plan that is made of what the record keeps, whatever the entry says."""
+        raise NotImplementedError
+
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         """The plan that takes it down. It needs no entry: what runs, and the record, say all of it."""
         raise NotImplementedError
@@ -172,6 +182,8 @@ class Groups(Workloads):
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:
         verdict = self.action.verdict(name, entry, known)
+        if verdict.group is not None:
+            _hooks.check(self.action, verdict.group, verdict.findings)
         return Judged(name, verdict.findings, verdict.group, verdict.template)
 
     def places(self, judged: Judged) -> list[Place]:
@@ -216,11 +228,40 @@ class Groups(Workloads):
             asked.reality(asked.silent(patterns)),
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
+            wired=_hooks.wired(self.action, group.name, group.endpoint.hooks, asked.hosts, Findings()),
+            release=asked.release,
+            catalogue=self.action.catalogue(),
+        )
+
+    def from_record(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
+        return core_plan.from_record(self._of_record(entry, asked), findings)
+
+    def no_return(self, entry: t.Any, asked: Asked) -> str:
+        """Why what the record keeps could not be returned to, as far as this look shows it."""
+        request = self._of_record(entry, asked)
+        reality = request.reality
+        return no_return(request, Situation.of(asked.name, reality.hosts, reality.silent, reality.gone))
+
+    def _of_record(self, entry: t.Any, asked: Asked) -> FromRecord:
+        patterns = self.patterns(asked.name, entry)
+        group = spec_parse(asked.name, entry, Findings()) if entry is not None else None
+        named = group.endpoint.hooks if group else ()
+        return FromRecord(
+            asked.name,
+            t.cast("Action", asked.action),
+            asked.to,
+            patterns,
+            asked.reality(asked.silent(patterns)),
+            self.action.catalogue(),
+            group,
+            asked.release,
+            _hooks.wired(self.action, asked.name, named, asked.hosts, Findings()),
         )
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         silent = asked.silent(self.patterns(asked.name, entry))
-        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent)), findings)
+        known = _hooks.wired(self.action, asked.name, (), asked.hosts, findings)
+        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent), wired=known), findings)
 
 
 class Caches(Workloads):

@@ -132,7 +132,12 @@ class RunFolder:
     def hosts(self, wave: int) -> list[str]:
         """The inventory hosts that have a part in a wave."""
         return sorted(
-            {host for name in self.names(wave) for host in self._read("shared", f"{_file(name)}.json")["order"]}
+            {
+                host
+                for name in self.names(wave)
+                for shared in [self._read("shared", f"{_file(name)}.json")]
+                for host in (*shared["order"], *shared["hook_hosts"])
+            }
         )
 
     # -- what became of it ---------------------------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ KINDS: dict[str, Kind] = {
         f"end it or choose another port, then {AGAIN}",
     ),
     "held-port": Kind(
-        "a member goes and a router has it on its command line; another group wants its port",
+        "a member goes, and a router that may not be replaced has it on its command line; another group wants its port",
         "the change that is pending; `status`: the port is held",
         "both groups; the other one gets another port",
         "`restart` of the first group replaces its router, and frees the port",

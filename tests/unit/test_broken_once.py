@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import memory
 import pytest
-from builders import Fleet, as_of_an_earlier_version, spec
+from builders import Fleet, as_not_rendered, as_of_an_earlier_version, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed, record
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.state import State
@@ -170,6 +170,7 @@ def test_one_machine_two_names_two_folders(what):
     raw = spec(decode={"hosts": "h2", "replicas": 2}, router={"membership": "restart" if what == "hold" else "dynamic"})
     fleet.deploy(raw)
     if what == "hold":
+        as_not_rendered(fleet)
         edited = spec(
             decode={"hosts": "h2", "replicas": 2},
             router={"membership": "restart"},
@@ -343,6 +344,7 @@ def test_a_registry_that_was_not_read_once_and_a_record_that_forgets():
     raw = spec(decode={"hosts": "h2"})
     fleet = Fleet(h1=ONE, h2=ONE, h3=ONE)
     fleet.deploy(raw)
+    as_not_rendered(fleet)
     fleet.forget("demo-decode-0")  # its container was removed by hand
     raw["engine"]["args"] = ["--max-model-len=4096"]  # and a change is pending
     router = fleet.live("demo-router-0")

@@ -12,7 +12,7 @@ import typing as t
 
 import memory
 import pytest
-from builders import RUN, Fleet, Made, as_of_an_earlier_version, only, spec
+from builders import RUN, Fleet, Made, as_not_rendered, as_of_an_earlier_version, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
@@ -417,7 +417,7 @@ def test_a_removal_remembers_a_lost_host_and_the_next_formation_comes_after_it()
 
 def test_a_port_that_a_fixed_router_still_names_is_held_until_it_is_replaced():
     raw = spec(decode={"hosts": "h2", "replicas": 2}, router={"membership": "restart"})
-    fleet = deployed(raw)
+    fleet = as_not_rendered(deployed(raw))
     edited = spec(
         decode={"hosts": "h2", "replicas": 2},
         router={"membership": "restart"},

@@ -207,6 +207,35 @@ class Histories(RuleBasedStateMachine):
     def scales(self, groups: Groups, prefill: int, decode: int) -> None:
         self._run(groups, "scale", counts={"prefill": prefill, "decode": decode})
 
+    @rule(groups=runs_, release=st.booleans())
+    def restarts_what_may_be_held(self, groups: Groups, release: bool) -> None:
+        self._run(groups, "restart", release=release)
+
+    @rule(
+        groups=runs_, to=st.sampled_from(["previous", "applied"]), at=st.none() | st.integers(1, 25), bad=st.booleans()
+    )
+    def returns_to_previous(self, groups: Groups, to: str, at: int | None, bad: bool) -> None:
+        """What ran before, or what runs, as it was rendered; the proof of it may not be good, and the run may fall over."""
+        how = {"unproven": groups.names} if bad else {}
+        self._run(groups, "restart", to=to, fall_at=at, how=how)
+
+    @rule(
+        groups=runs_,
+        at=st.none() | st.integers(1, 25),
+        number=st.none() | st.integers(0, 11),
+        lost=st.none() | hosts_,
+        unread=st.booleans(),
+    )
+    def heals(self, groups: Groups, at: int | None, number: int | None, lost: str | None, unread: bool) -> None:
+        """What is down comes again as it was: no count, no revision and no formation is another one after it."""
+        if number is not None:
+            self.crashes(number)
+        more = {"lost": [lost], "fence": "pd_fence_command"} if lost else {}
+        before = {group: self._applied(group) for group in groups.names}
+        self._run(groups, "heal", fall_at=at, unread=unread, **more)
+        after = {group: self._applied(group) for group in groups.names}
+        assert before == after, f"heal changed {before} to {after}"
+
     @rule(groups=runs_)
     def removes(self, groups: Groups) -> None:
         self._run(groups, "remove")
@@ -361,6 +390,11 @@ class Histories(RuleBasedStateMachine):
             unseen = host in self.fleet.silent | self.away or router.get("unlabelled")
             reached = [(place, at[place]) for place in places if not (unseen and place in self.forgotten)]
             engines = {(m["label"]["group"], m["formation"]) for _place, m in reached}
+            revisions = {m["label"]["revision"] for _place, m in reached if not m.get("unlabelled")}
+            if len(revisions) > 1:
+                self.broken.append(
+                    f"{when}: {label['member']} reaches members of revisions {', '.join(sorted(revisions))}"
+                )
             if len(engines) > 1 or any(group != label["group"] for group, _formation in engines):
                 who = [f"{m['label']['member']} of {m['formation']}" for _place, m in reached]
                 self.broken.append(f"{when}: {label['member']} of {router['formation']} reaches {', '.join(who)}")
@@ -406,9 +440,9 @@ class Histories(RuleBasedStateMachine):
             if made is None:
                 return
         if made.plan["pending"]:
-            if self._plan(group, "restart") is None:
+            if self._plan(group, "restart", release=True) is None:
                 return
-            self._run(Groups((group,)), "restart")
+            self._run(Groups((group,)), "restart", release=True)
             made = self._plan(group, "deploy")
         if made is None or "does-not-fit" in made.codes or "port-range-too-small" in made.codes:
             return
@@ -417,6 +451,13 @@ class Histories(RuleBasedStateMachine):
         state = self.fleet.of(group).status(self.spec[group])
         assert state["state"] == "running", (state["message"], state["marks"], told)
         assert not state["strays"], state["strays"]
+
+    def _applied(self, group: str) -> tuple[t.Any, ...]:
+        """What no healing changes: formation, revision, how it is rendered, and the counts; of the record that holds."""
+        noted = self.fleet.newest(group)
+        keys = ("formation", "revision", "generation", "desired", "templates", "previous", "held")
+        more = {key: value for key, value in (noted.get("applied") or {}).items() if key != "proven"}
+        return (*(noted.get(key) for key in keys), more)
 
     # -- how a run is made -------------------------------------------------------------------------------------------------
 

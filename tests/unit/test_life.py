@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import Fleet, only, spec
+from builders import Fleet, as_not_rendered, only, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import router_step
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reach
@@ -181,6 +181,15 @@ ROWS = {
     "a change while the spec waits": (
         lambda g: again(g, "demo-prefill-1"),
         static(kv_lease=90),
+        "replace",
+        ["demo-decode-0", "demo-prefill-0", "demo-prefill-1"],
+        False,
+        False,
+        "started again: demo-prefill-1",
+    ),
+    "a change while the spec waits, and nobody knows what ran": (
+        lambda g: again(as_not_rendered(g), "demo-prefill-1"),
+        static(kv_lease=90),
         "none",
         None,
         False,
@@ -208,7 +217,7 @@ def test_a_peer_that_leaves_is_off_the_command_line_before_it_stops():
 
 
 def test_a_pending_router_says_what_to_do():
-    group = deployed(static())
+    group = as_not_rendered(deployed(static()))
     again(group, "demo-prefill-1")
     found = only(group.plan(static(kv_lease=90)).findings, "router-not-replaced")
     assert "started again: demo-prefill-1" in found.message
@@ -275,7 +284,7 @@ def test_a_removal_under_membership_restart_warns_of_the_outage(how):
 
 
 def test_a_removal_while_the_spec_waits_says_that_the_router_keeps_the_peer():
-    made = deployed(static()).plan(static(kv_lease=90), "scale", counts={"prefill": 1})
+    made = as_not_rendered(deployed(static())).plan(static(kv_lease=90), "scale", counts={"prefill": 1})
     assert "is not replaced" in only(made.findings, "router-brief-outage").message
 
 

@@ -8,7 +8,7 @@ import re
 
 import memory
 import pytest
-from builders import ENGINE, MODEL, ROUTER, RUN, UNIT, Fleet, Made, mode, nixl_mode, only, spec
+from builders import ENGINE, MODEL, ROUTER, RUN, UNIT, Fleet, Made, as_not_rendered, mode, nixl_mode, only, spec
 
 TWO = {"gpus": 2}
 
@@ -386,7 +386,7 @@ def test_a_deploy_says_that_growth_waits_for_the_restart():
 
 
 def test_a_member_that_is_gone_is_no_growth_while_pending():
-    group = deployed()
+    group = as_not_rendered(deployed())
     group.silent = {"h2"}
     made = group.plan(two_hosts(**EDITED), lost=["h2"])
     assert made.errors == []
@@ -400,8 +400,8 @@ def test_pending_applies_a_lower_count():
     assert made.who("remove") == ["demo-prefill-1"]
 
 
-def test_pending_does_not_replace_what_is_lost():
-    group = deployed()
+def test_pending_does_not_replace_what_is_lost_where_nobody_knows_what_it_was():
+    group = as_not_rendered(deployed())
     group.kill("demo-prefill-1")
     made = group.plan(two_hosts(**EDITED))
     assert made.errors == []
@@ -410,8 +410,8 @@ def test_pending_does_not_replace_what_is_lost():
     assert "demo-prefill-1 is down (exit code 137)" in found.message
 
 
-def test_pending_does_not_replace_a_lost_router_and_says_so():
-    group = deployed()
+def test_pending_does_not_replace_a_lost_router_that_nobody_knows_and_says_so():
+    group = as_not_rendered(deployed())
     group.kill("demo-router-0")
     made = group.plan(two_hosts(**EDITED))
     assert made.who("replace") == made.who("create") == []
@@ -421,7 +421,7 @@ def test_pending_does_not_replace_a_lost_router_and_says_so():
 def test_pending_does_not_rebuild_a_router_of_restart_membership():
     """It would be built from the new spec, in front of members of the old one."""
     router = {"router_": {"membership": "restart"}}
-    group = deployed(two_hosts(**router))
+    group = as_not_rendered(deployed(two_hosts(**router)))
     group.kill("demo-prefill-1")
     made = group.plan(two_hosts(**router, **EDITED))
     assert made.router["step"] == "none"

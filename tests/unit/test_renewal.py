@@ -9,7 +9,7 @@ import typing as t
 
 import memory
 import pytest
-from builders import ROUTER, Fleet, only, spec
+from builders import ROUTER, Fleet, as_not_rendered, only, spec
 
 
 def sglang(prefill: int = 2, decode: int = 2, membership: str = "dynamic", **changes: t.Any) -> dict[str, t.Any]:
@@ -75,10 +75,22 @@ def test_what_was_counted_outlives_an_edit_that_is_taken_back(edit: dict[str, t.
     assert rounds(again(group, sglang())) == [["demo-decode-0"], ["demo-decode-1"]]
 
 
-@pytest.mark.parametrize("edit", ["mode", "args"])
-def test_a_prefill_waits_outside_while_a_pending_edit_keeps_decodes_as_they_are(edit: str) -> None:
+def test_a_prefill_comes_back_and_decodes_are_renewed_while_an_edit_is_pending() -> None:
     group = deployed(sglang())
     dead_before_the_rounds(group, sglang())
+    url = group.live("demo-prefill-0")["label"]["url"]
+    made = again(group, {**sglang(), "engine": {**sglang()["engine"], "args": ["--context-length=4096"]}})
+    assert made.plan["pending"]
+    assert rounds(made) == [["demo-decode-0"], ["demo-decode-1"]]
+    assert url in reached(group)
+
+
+@pytest.mark.parametrize("edit", ["mode", "args"])
+def test_a_prefill_waits_outside_while_a_pending_edit_keeps_decodes_as_they_are(edit: str) -> None:
+    """Where nobody knows what they were started as."""
+    group = deployed(sglang())
+    dead_before_the_rounds(group, sglang())
+    as_not_rendered(group)
     url = group.live("demo-prefill-0")["label"]["url"]
     changed = sglang()
     changed["engine"] = {**changed["engine"], "args": ["--context-length=4096"]}

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import copy
 import datetime
+import os
+import re
 import zoneinfo
 
 import pytest
+from builders import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.reader import Reader
-from ansible_collections.inferops.pd.plugins.module_utils._core.rollout import placeholders, spec, window
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout import note, placeholders, spec, window
 
 GOOD = {
     "groups": "engine=vllm",
@@ -132,6 +135,15 @@ def test_placeholders_are_filled_in():
     values = {"group": "g1", "seconds": 600}
     text = 'sum(rate(x{group="${group}"}[${seconds}s])) $${kept}'
     assert placeholders.fill(text, values) == 'sum(rate(x{group="g1"}[600s])) ${kept}'
+
+
+def test_every_key_and_every_state_is_explained():
+    with open(os.path.join(ROOT, "docs", "rollouts.md"), encoding="utf-8") as handle:
+        page = handle.read()
+    told = {word for cell in re.findall(r"^\| *(`[^|]*?) *\|", page, re.M) for word in re.findall(r"`([^`]+)`", cell)}
+    assert {*spec.KEYS, *spec.WAVE_KEYS, *spec.GATE_KEYS} <= told
+    assert set(note.STATES) <= told
+    assert all(f"`{key}" in page or f"{key}:" in page for key in (*spec.PROMETHEUS_KEYS, *window.KEYS))
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import typing as t
 
 from .._core.facts.lock import Lock, name
 from .._probes import runs
-from .._runtimes.errors import HostError
+from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Store
 
 DEFAULT_TTL = 300
@@ -23,11 +23,11 @@ def same(lock: Lock | None, holder: Lock) -> bool:
 
 
 def taken(lock: Lock | None, holder: Lock, group: str, now: float, break_lock: bool = False) -> dict[str, t.Any]:
-    """The lock as it is once `holder` has it, taken or renewed. Raises HostError while another run holds it."""
+    """The lock as it is once `holder` has it, taken or renewed. Raises BusyError while another run holds it."""
     held = lock and not same(lock, holder) and float(lock.get("expires") or 0) > now
     held = held and lock and not runs.died(lock.get("process")) and name(lock) not in (holder.get("dead") or ())
     if lock and held and not break_lock:
-        raise HostError(
+        raise BusyError(
             f"Locking group {group}",
             f"{lock.get('who')} is changing it since {_clock(lock.get('since'))}, and may until {_clock(lock.get('expires'))}",
             "Wait for that run, or, if it is dead, break its lock: -e pd_break_lock=true.",

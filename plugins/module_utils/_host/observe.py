@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
-from .._core.facts import observed
+from .._core.facts import applied, observed
 from .._core.facts.kv_interface import PLANES, names_of
 from .._core.runtimes.table import NAMES
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
@@ -37,7 +37,7 @@ FILES_TIMEOUT = 30.0
 @dataclass
 class Request:
     """What to look at. `state_given` is whether the inventory names the state folder (pd_state_dir); `controller`, of `runs.living`, says
-    which runs may still need what they have left here."""
+    which runs may still need what they have left here; `kept`: also at what records here keep of formations."""
 
     ports: str = observed.DEFAULT_PORT_RANGE
     kv_interface: t.Sequence[str] = ()
@@ -50,6 +50,7 @@ class Request:
     runtime_options: t.Mapping[str, t.Any] | None = None
     images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None
+    kept: bool = False
     state_given: bool = False
     controller: t.Mapping[str, t.Any] | None = None
     warnings: list[str] = field(default_factory=list)
@@ -66,7 +67,7 @@ def observe(request: Request, state: State) -> dict[str, t.Any]:
     # Members of a runtime that nobody asked about hold ports and GPUs all the same.
     names = dict.fromkeys([*request.runtimes, *(() if blind else _runtimes.used(state))])
     drivers = {name: _runtimes.driver(name, state, request.runtime_options) for name in names}
-    sources = [] if blind else [label.get("source") or {} for label in state.labels()]
+    sources = [] if blind else _sources(state, request.kept)
     files = _Files(
         models=_asked(request.models, sources, "model"),
         executables=_asked(request.executables, sources, "executable"),
@@ -206,6 +207,13 @@ def _strangers(
     ours = {str(gpu) for live in members if live["state"] in observed.ALIVE for gpu in live["label"].get("gpus") or ()}
     known = {str(live["label"].get("member")) for live in members if not live.get("unlabelled")}
     return space.strangers(apps, gpus.names(devices), state.root, ours, known=known)
+
+
+def _sources(state: State, kept: bool) -> list[t.Mapping[str, t.Any]]:
+    """Where all is that the members here were started from; with `kept` also what records keep, and could be started again."""
+    found = [label.get("source") or {} for label in state.labels()]
+    records = state.records().values() if kept else ()
+    return found + [source for record in records for source in applied.sources(record)]
 
 
 def _asked(wanted: t.Sequence[str], sources: t.Sequence[t.Mapping[str, t.Any]], key: str) -> list[str]:

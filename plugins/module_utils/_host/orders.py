@@ -20,6 +20,7 @@ from .._core.base.errors import PdError
 from .._core.base.plain import Plain, every, reading
 from .._core.runtimes.table import NAMES, UNNOTED
 from .._core.work.share import Share
+from .._runtimes.errors import BusyError
 from .._runtimes.masking import masked
 from .._runtimes.protocol import Driver, Live
 from .._runtimes.state import State
@@ -122,11 +123,13 @@ class Call:
                 registered=_REGISTERED[raw.get("registered") or "no"],
                 state=raw.get("state") or "partial",
                 lift=bool(raw.get("lift")),
+                proven=bool(raw.get("proven")),
                 check=self.check,
                 why=raw.get("why") or "",
                 router=every(raw, "router"),
                 peers=raw.get("peers"),
                 keys=self.keys.get(share.group) or {},
+                hooks=raw.get("hooks"),
             )
 
 
@@ -151,7 +154,8 @@ def refused(raw: Plain, exc: Exception) -> Result:
     """The result of an order that was not carried out, or not to its end."""
     phase, group = raw.get("phase"), workload_of(raw)
     what: Result = {"changed": False, "failed": True, "ok": False, "phase": phase, "group": group, "warnings": []}
-    return {**what, "msg": told(f"Phase {phase} of group {group}", exc)}
+    busy = {"busy": True} if isinstance(exc, BusyError) else {}
+    return {**what, **busy, "msg": told(f"Phase {phase} of group {group}", exc)}
 
 
 def refused_all(orders: t.Sequence[Plain], exc: Exception) -> dict[str, Result]:

@@ -20,3 +20,7 @@ class HostError(PdError):
         self.reason = reason
         self.hint = hint
         self.member = member
+
+
+class BusyError(HostError):
+    """Another run is at the workload, or was since the plan was made: nothing is wrong, and nothing was changed."""

@@ -15,14 +15,18 @@ from ..base.plain import Plain, texts, to_plain
 @dataclass(frozen=True)
 class Ending:
     """What is written at the end. `registered` is whether the endpoint is (yes, no, or keep what was said), `why` it is not; `lift` whether
-    the router is seen to name nobody that is gone; `undo` the ids that this run has created and that were taken back, None where nothing
-    is taken back."""
+    the router is seen to name nobody that is gone; `proven` whether a proof was good; `undo` the ids that this run has created and that
+    were taken back, None where nothing is taken back."""
 
     registered: str = "no"
     state: str = "partial"
     why: str = ""
     lift: bool = False
+    proven: bool = False
     undo: tuple[str, ...] | None = None
+    # What the record says of hooks; None for what it was given before they were told. And why they do not have the endpoint.
+    hooks: Plain | None = None
+    unhooked: str = ""
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Ending:
@@ -32,7 +36,10 @@ class Ending:
             raw.get("state") or "partial",
             raw.get("why") or "",
             bool(raw.get("lift")),
+            bool(raw.get("proven")),
             None if undo is None else tuple(undo),
+            raw.get("hooks"),
+            raw.get("unhooked") or "",
         )
 
 
@@ -42,8 +49,9 @@ class Course:
     person is told of it. `good` as the last verdict on its members has it, `ready` those that are, `formations` what the process at the
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
-    started is stopped again. `waits` are members that are up and enter no router yet. `done`: it has been brought to its end in this wave.
-    `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
+    started is stopped again. `waits` are members that are up and enter no router yet. `skipped`: another run is at it, and what was wanted
+    can wait. `done`: it has been brought to its end in this wave. `since` is when it was locked, in seconds of the epoch, and `took` for
+    how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -54,6 +62,7 @@ class Course:
     good: bool = True
     left: bool = False
     done: bool = False
+    skipped: bool = False
     unproven: bool = False
     undoes: bool = False
     ready: tuple[str, ...] = ()
@@ -80,12 +89,16 @@ class Course:
         """The same, at its end before its time."""
         return replace(self, over=True, failed=True, good=False, told=told, short=short or {})
 
+    def skips(self, told: str) -> Course:
+        """The same, at its end since another run is at the workload."""
+        return replace(self, over=True, skipped=True, good=False, told=told, short={"good": False, "skipped": True})
+
     def to_plain(self) -> dict[str, t.Any]:
         return t.cast("dict[str, t.Any]", to_plain(self))
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Course:
-        flags = ("over", "locked", "failed", "good", "left", "done", "unproven", "undoes")
+        flags = ("over", "locked", "failed", "good", "left", "done", "skipped", "unproven", "undoes")
         ending = raw.get("ending")
         return cls(
             name=raw["name"],

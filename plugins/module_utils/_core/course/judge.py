@@ -13,8 +13,9 @@ from ..plan.value import Plan, Start
 from ..report import verdict
 from ..report.verdict import Result
 from ..spec.workload import KINDS
+from . import hooks
 from .course import Course, Ending
-from .orders import TAKES_DOWN, deregisters, leaves, stops
+from .orders import TAKES_DOWN, deregisters, leaves, stops, withdraws
 
 # What each host of a plan said of the workload, by the step that it was said in, in the order of STEPS. A step of a round of renewal has
 # the round's number behind a dot, and comes after all that have none.
@@ -24,6 +25,9 @@ STEPS = (
     "prepare",
     "lock",
     "unlock",
+    "deregister",
+    "withdraw",
+    "drain",
     "leave",
     "router_stop",
     "stop",
@@ -34,10 +38,24 @@ STEPS = (
     "router",
     "proof",
     "gate",
+    "announce",
     "endpoint",
 )
 # Phases after which a course is judged, and the steps that each verdict rests on.
-PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
+PHASES = (
+    "prepare",
+    "lock",
+    "withdraw",
+    "leave",
+    "router_stop",
+    "stop",
+    "forget",
+    "start",
+    "renewal",
+    "settle",
+    "announce",
+    "final",
+)
 _ENGINES = ("start", "wait")
 _ROUTER = ("leave", "router", "proof", "gate")
 _NOTHING: Result = {"unreachable": True}
@@ -55,9 +73,15 @@ def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = Fals
         return _started(plan, course, said, stops)
     if phase == "renewal":
         return _renewed(plan, _started(plan, course, said, stops), said)
-    return {"settle": _settled, "final": _final, "leave": _left, "forget": _forgotten}.get(phase, _stepped(phase))(
-        plan, course, said, stops
-    )
+    own = {
+        "settle": _settled,
+        "final": _final,
+        "leave": _left,
+        "forget": _forgotten,
+        "withdraw": _withdrawn,
+        "announce": _announced,
+    }
+    return own.get(phase, _stepped(phase))(plan, course, said, stops)
 
 
 def applies(plan: Plan, phase: str) -> bool:
@@ -69,6 +93,8 @@ def applies(plan: Plan, phase: str) -> bool:
         "router_stop": down and "router_stop" in phases,
         "stop": stops(plan, phases),
         "forget": goes,
+        "withdraw": withdraws(plan),
+        "announce": bool(plan.hooks) and not goes,
     }.get(phase, phase in ("prepare", "lock") or not goes)
 
 
@@ -80,10 +106,32 @@ def _stepped(phase: str) -> t.Callable[[Plan, Course, Said, bool], Course]:
 
     def after(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
         found = verdict.reach(plan, _results(said, [phase], {}), phase)
-        locked = course.locked or phase == "lock"
-        return replace(course, locked=locked) if found.good else replace(_ended(course, found), locked=locked)
+        locked = replace(course, locked=course.locked or phase == "lock")
+        if found.good:
+            return locked
+        if phase == "lock" and plan.action == "heal" and _is_busy(said.get("lock", {})):
+            return locked.skips(f"{KINDS[plan.kind].title} {plan.group}: not healed now, another run is at it.")
+        return _ended(locked, found)
 
     return after
+
+
+def _withdrawn(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    """A hook that was not seen to take the endpoint out still sends requests: nothing stops."""
+    told = hooks.not_withdrawn(plan, said)
+    return course.ends(told, {"good": False}) if told else course
+
+
+def _announced(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    if course.left or course.ending is None:
+        return course
+    return replace(course, ending=hooks.announced(plan, course.ending, said))
+
+
+def _is_busy(said: t.Mapping[str, Result]) -> bool:
+    """Whether all that keeps a run from its locks is another run."""
+    bad = [result for result in said.values() if verdict.bad(result)]
+    return any(r.get("busy") for r in bad) and all(r.get("busy") or r.get("follows") for r in bad)
 
 
 def _left(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
@@ -193,6 +241,7 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
         state="running" if good or serves else "partial",
         why=_waits_for(plan, said) if course.good else "",
         lift=is_clean(plan, said),
+        proven=good and bool(proof and proof.get("good")),
         undo=_undone(plan, said) if course.undoes else None,
     )
     return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
@@ -242,8 +291,11 @@ def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
     of_router = _ROUTER if KINDS[plan.kind].router and course.good else ()
     results = _results(said, (*_ENGINES, *of_router, "endpoint"), dict.fromkeys(_ROUTER, plan.router.through))
     found = verdict.reach(plan, results, "final", stops=stops)
-    if not found.good:
-        return replace(course, failed=True, done=True, told=found.msg, short=in_short(found))
+    unhooked = course.ending.unhooked if course.ending else ""
+    if not found.good or unhooked:
+        told = "\n".join(filter(None, [unhooked, "" if found.good else found.msg]))
+        short = {**in_short(found), "good": False}
+        return replace(course, failed=True, done=True, told=told, short=short)
     return replace(course, done=True, told="\n".join([found.msg, *_waiting(plan, course)]))
 
 

@@ -94,6 +94,7 @@ def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict
         "phases": sorted({step.phase for step in plan.steps}),
         "everyone": [{"id": m["id"], "role": m["role"]} for m in engines],
         "order": locked_in_order(raw),
+        "hook_hosts": list(plan.hook_hosts),
         "waits": sorted({part["through"] for m in engines for part in m["parts"]}),
         "limit": max((m["probe"]["limit"] for m in engines), default=0.0),
         "renews": number is None and bool(rounds),
@@ -104,6 +105,8 @@ def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict
     for place, here in raw["hosts"].items():
         mine = own.setdefault(here["through"], {"members": [], "hosts": {}})
         mine["hosts"][place] = here
+    for host in plan.hook_hosts:
+        own.setdefault(host, {"members": [], "hosts": {}})
     for member in raw["members"]:
         for through in dict.fromkeys(part["through"] for part in member["parts"]):
             if through in own:

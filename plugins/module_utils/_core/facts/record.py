@@ -10,7 +10,9 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.checked import Checked, DamagedError
-from . import starts
+from . import applied, starts
+from .announced import Announced
+from .applied import Applied, Rendered
 from .starts import Starts
 from .tombstone import Place, Tombstone
 
@@ -24,38 +26,6 @@ REMOVED = "removed"
 
 
 @dataclass(frozen=True)
-class Rendered:
-    """What a role was rendered to, with placeholders: its command line, and what a container or unit of it got. Names of secrets only."""
-
-    argv: tuple[str, ...] = ()
-    env: t.Mapping[str, str] = field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
-    files: tuple[t.Mapping[str, t.Any], ...] = ()
-    mounts: tuple[t.Any, ...] = ()
-    devices: tuple[t.Any, ...] = ()
-    resources: t.Mapping[str, t.Any] = field(default_factory=dict)
-    image: str | None = None
-
-    @classmethod
-    def read(cls, value: Checked) -> Rendered:
-        files = value.each("files")
-        for file in files:
-            file.said("path")
-            file.said("content")
-        env = value.within("env")
-        return cls(
-            argv=value.texts("argv"),
-            env={str(name): env.said(name) for name in env.raw},
-            secrets=value.texts("secrets"),
-            files=tuple(file.raw for file in files),
-            mounts=tuple(value.items("mounts")),
-            devices=tuple(value.items("devices")),
-            resources=value.mapping("resources"),
-            image=value.text("image", required=False) or None,
-        )
-
-
-@dataclass(frozen=True)
 class Served:
     """The endpoint of a group: where, under which name, and whether clients may be sent there; `why` not, where the run that left it so
     knew."""
@@ -64,6 +34,23 @@ class Served:
     model: str | None = None
     registered: bool = False
     why: str = ""
+    # Who was told of it, or may have been: hooks by name.
+    hooks: t.Mapping[str, Announced] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Held:
+    """That a group was returned to an earlier configuration (`revision`), and is not restarted onto its spec before that is released."""
+
+    revision: str
+    why: str = ""
+    since: float = 0.0
+
+    @classmethod
+    def read(cls, value: Checked) -> Held | None:
+        if not value.raw:
+            return None
+        return cls(value.text("revision"), value.said("why"), value.moment("since"))
 
 
 @dataclass(frozen=True)
@@ -98,6 +85,9 @@ class Record:
     proof: t.Mapping[str, t.Any] = field(default_factory=dict)
     cache: t.Mapping[str, t.Any] = field(default_factory=dict)
     machines: t.Mapping[str, t.Any] = field(default_factory=dict)
+    applied: Applied | None = None
+    previous: Applied | None = None
+    held: Held | None = None
     # How many prefills were started where, of a mode whose decode members take one for another.
     starts: Starts = field(default_factory=dict)
     # How far a rollout has come with the group (rollout/note.py), empty where none is under way or has been.
@@ -123,6 +113,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
     for key in ("spec", "choices", "lock"):
         value.mapping(key)
     router, desired, endpoint = value.within("router"), value.within("desired"), value.within("endpoint")
+    hooks = endpoint.within("hooks")
     for peer in router.each("peers"):
         peer.text("member")
     roles = value.within("templates").within("roles")
@@ -149,6 +140,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
             _maybe(endpoint, "served_model_name"),
             bool(endpoint.raw.get("registered")),
             endpoint.said("why"),
+            {str(name): Announced.read(hooks.within(name)) for name in hooks.raw},
         ),
         desired={str(role): desired.number(role, 0, 1_000_000) for role in desired.raw},
         rendered={str(role): Rendered.read(roles.within(role)) for role in roles.raw},
@@ -156,6 +148,9 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         proof=value.mapping("proof"),
         cache=value.mapping("cache"),
         machines=value.mapping("machines"),
+        applied=applied.read(value),
+        previous=applied.read(value.within("previous")),
+        held=Held.read(value.within("held")),
         starts=starts.read(value, "starts"),
         rollout=value.mapping("rollout"),
         took=value.seconds("took"),

@@ -154,7 +154,15 @@ def of_steps(plan: Plan) -> list[str]:
     members = {m.id: m for m in plan.members}
     lines: list[str] = []
     for step in plan.steps:
-        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step.do, "*")
+        mark = {
+            "create": "+",
+            "remove": "-",
+            "replace": "!",
+            "deregister": "-",
+            "register": "+",
+            "withdraw": "-",
+            "announce": "+",
+        }.get(step.do, "*")
         what = " ".join(filter(None, [step.do, step.member, step.host and f"on {step.host}"]))
         lines.append(f"{mark} [{step.phase}] {what}: {step.why}")
         member = members.get(step.member or "")

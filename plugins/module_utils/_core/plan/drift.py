@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..facts.applied import IDENTITY, Identity
 from ..facts.label import Label
 from ..facts.observed import Host, LiveMember
 from ..spec.spec import ENGINE_ROLES
@@ -97,6 +98,19 @@ def identity_of_label(label: Label) -> Plain:
     return {**label.identity, **known}
 
 
+def identities(members: t.Iterable[LiveMember]) -> t.Mapping[str, Identity]:
+    """What the engines really are, or were, by role: what is known of the first of each that knows it."""
+    found: dict[str, dict[str, str]] = {}
+    for member in members:
+        if member.role in ENGINE_ROLES:
+            its = identity_of_label(member.label)
+            mine = found.setdefault(member.role, {})
+            for fact in IDENTITY:
+                if its.get(fact):
+                    mine.setdefault(fact, str(its[fact]))
+    return found
+
+
 def changed_under(members: t.Iterable[LiveMember], hosts: t.Mapping[str, Host]) -> list[Moved]:
     """What has changed on the hosts under members that run: started again, they would be something else."""
     found: dict[tuple[str, str], Moved] = {}
@@ -137,8 +151,10 @@ def leave_out(
     host that it was seated on. A restart stops all there is, and forms on what the hosts have now."""
     if request.action == "restart":
         return choice, seats, ()
-    found = changed_under(choice.keep, request.hosts)
-    out = {m.member: m for m in reversed(_coming(request, choice, seats, running(choice.keep)))}
+    # Where something is healed, what runs on is no matter.
+    found = changed_under(choice.keep, request.hosts) if request.action != "heal" else []
+    theirs = running(choice.keep) or (list(request.kept.identity.values()) if request.kept else [])
+    out = {m.member: m for m in reversed(_coming(request, choice, seats, theirs))}
     for name, cause in [(name, m) for name, m in out.items() if name in choice.refresh]:
         # Decode cannot be started anew, so the prefill that it would have to forget does not come either.
         for prefill in choice.refresh[name]:
@@ -150,6 +166,37 @@ def leave_out(
         _say(request, one, one.member in out, findings.error if refused else findings.warning)
     every = tuple({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
     return (*_without(request, choice, seats, set(out)), every)
+
+
+def moved_since(request: Request, places: t.Mapping[str, str]) -> list[Moved]:
+    """What members of a formation that is kept would be on these hosts, by id, where that is another engine or model than it was proven
+    with."""
+    kept, found = request.kept, []
+    was = (kept.proven.identity if kept.proven else kept.identity) if kept else {}
+    for name, place in places.items():
+        role = name[len(request.name) + 1 :].rpartition("-")[0]
+        if role in ENGINE_ROLES and place in request.hosts:
+            model, one = request.workload.on_host(role, request.workload.model), request.template.roles[role]
+            mine = identity(request.hosts[place], model, one.executable, one.image)
+            other = moved([was.get(role) or {}], mine)
+            found += [Moved(fact, place, before, now, name) for fact, before, now in other]
+    return found
+
+
+def check_return(request: Request, seats: Seats, findings: Findings) -> None:
+    """What is returned to must be what it was when it was proven: the same image or engine, and the same model, on every host of it."""
+    kept = request.kept
+    if request.action != "restart" or kept is None or request.to != "previous":
+        return
+    for one in moved_since(request, {name: seat.host for name, seat in seats.items()}):
+        findings.error(
+            "return-differs",
+            f"{one.member} on {one.host} would run another {_CALLED[one.fact]} ({one.now}) than when revision {kept.revision} was"
+            f" proven ({one.was}): it would be another group than the one that it is returned to. Nothing was stopped.",
+            "Make the host as it was, or correct the spec and restart onto that.",
+            [],
+            one.host,
+        )
 
 
 def _coming(request: Request, choice: Choice, seats: Seats, theirs: list[Plain]) -> list[Moved]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.starts import Starts, plain
+from ..hooks.hook import Hooked
 from ..recipes.engine import Engine
 from ..rules import checks_cache, checks_hardware, resources
 from ..rules.stands_for import Placed
@@ -18,7 +20,7 @@ from ..spec.workload import GROUP
 from ..template.template import GroupTemplate
 from ..work.member import Member
 from ..work.share import Upstream
-from . import diff, drift, formations, record, renewal
+from . import diff, drift, formations, hooks, record, renewal
 from .drift import Moved
 from .group_choice import decide
 from .peer_snapshot import snapshot
@@ -27,7 +29,8 @@ from .preconditions import check_hosts, check_pasted
 from .rendering import render_members
 from .router_step import router_step
 from .seating import seat_members
-from .situation import Choice
+from .situation import Choice, Request, Situation
+from .source import resolve
 from .value import Endpoint, Plan, Proof, Renewal, RouterStep
 from .way import Draft, Way
 
@@ -38,6 +41,9 @@ class Groups(Way[Group, GroupTemplate]):
     """The kind of workload that a group is."""
 
     kind = GROUP
+
+    def source(self, asked: Request, situation: Situation, findings: Findings) -> Request:
+        return resolve(asked, situation, findings)
 
     def choose(self, draft: GroupDraft) -> Choice:
         return decide(draft.asked, draft.situation, draft.findings)
@@ -55,6 +61,7 @@ class Groups(Way[Group, GroupTemplate]):
 
     def check_hosts(self, draft: GroupDraft) -> None:
         check_hosts(draft.asked, draft.seats, {m.host for m in draft.choice.keep}, draft.findings)
+        drift.check_return(draft.asked, draft.seats, draft.findings)
 
     def render(self, draft: GroupDraft) -> tuple[Member, ...]:
         asked, findings = draft.asked, draft.findings
@@ -88,17 +95,32 @@ class Groups(Way[Group, GroupTemplate]):
         renewal.say(draft.asked, draft.choice, draft.router, draft.findings)
         return renewal.rounds(draft.choice, draft.members, draft.router, _starts(draft))
 
+    def hooks(self, draft: GroupDraft) -> tuple[Hooked, ...]:
+        asked, router, endpoint = draft.asked, draft.router, draft.asked.workload.endpoint
+        moves = any(m.role == "router" for m, _why in draft.choice.leave)
+        given = hooks.Given(
+            asked.name,
+            endpoint.hooks,
+            (router.member.url if router.member else None) or "",
+            router.model,
+            endpoint.weight,
+            stops=asked.action == "restart" or moves,
+        )
+        return hooks.hooked(asked.wired, given, draft.situation.last, draft.findings)
+
     def fields(self, draft: GroupDraft) -> Plain:
         asked, choice, router = draft.asked, draft.choice, draft.router
         group, template, noted = asked.workload, asked.template, draft.situation.last
         told = {
             "mode": template.mode.name,
             "runtime": group.runtime,
-            "pending": choice.pending or bool(draft.moved),
+            "pending": asked.action != "heal" and (choice.pending or asked.waits is not None or bool(draft.moved)),
             "moved": tuple(one.line() for one in draft.moved),
             "desired": choice.desired,
             "readiness": group.readiness,
-            "endpoint": Endpoint(group.external_url or (router.member.url if router.member else None), router.model),
+            "endpoint": Endpoint(
+                group.endpoint.external_url or (router.member.url if router.member else None), router.model
+            ),
             "proof": _proof(template),
             "kv_cache": template.cache_block,
             "upstream": _upstream(choice, template.engines),
@@ -116,13 +138,16 @@ class Groups(Way[Group, GroupTemplate]):
         identity = formations.to_record(draft.formation, situation, machines, asked.reality.run)
         left = {(m.host, m.id) for m, _why in choice.leave}
         still_there = {(m.host, m.id) for m in situation.members} - left
-        made = record.of_group(plan, asked.workload, asked.template, situation.last, identity, still_there)
+        really = drift.identities(situation.members)
+        made = record.of_group(plan, asked, situation.last, draft.formation.made, really, identity, still_there)
+        known = hooks.to_record(draft.hooks, situation.last, asked.wired.skip)
+        made = {**made, "endpoint": {**made["endpoint"], "hooks": known}} if known else made
         counted = _starts(draft)
         return {**made, "starts": plain(counted)} if counted or renewal.wanted(asked) else made
 
     def say(self, draft: GroupDraft, plan: Plan) -> Plan:
-        asked, noted = draft.asked, draft.situation.last
-        if not draft.choice.pending:
+        asked, noted = draft.asked.waits or draft.asked, draft.situation.last
+        if not draft.choice.pending and draft.asked.waits is None:
             return plan
         lines = diff.of_templates(noted.templates, asked.template.masked())
         recipe_only = record.same_spec(noted, asked.workload)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from ..base.finding import Findings
 from ..base.words import counted
 from ..facts.observed import LiveMember
-from ..spec.spec import ENGINE_ROLES
+from ..facts.tombstone import Place
+from ..spec.spec import ENGINE_ROLES, ROLES
 from .scale_down import worst_first
 from .situation import Choice, Coming, Request, Situation
 
@@ -41,6 +42,9 @@ class _Draft:
 def decide(request: Request, situation: Situation, findings: Findings) -> Choice:
     """Who of a group stays, leaves and comes."""
     choice = _Draft()
+    if request.action == "heal":
+        _heal(request, situation, choice, findings)
+        return choice.made(situation)
     revision = request.template.revision
     alive = [m for m in situation.members if m.alive]
     choice.desired = _desired(request, situation, findings)
@@ -51,8 +55,10 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         choice.create.append(Coming("router", 0, "restart"))
         return choice.made(situation)
     choice.leave += [(m, "a run before this one began to drain it") for m in situation.members if m.draining]
-    choice.pending = any(m.revision != revision for m in alive) or (
-        bool(situation.unknown) and situation.last.revision not in (None, revision)
+    # What is made of the record is what runs: then nothing that is started waits for anything.
+    choice.pending = request.kept is None and (
+        any(m.revision != revision for m in alive)
+        or (bool(situation.unknown) and situation.last.revision not in (None, revision))
     )
     for role in ENGINE_ROLES:
         _decide_role(role, request, situation, choice, findings)
@@ -91,10 +97,14 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
     """The count of each role: what scale asks for, else the inventory's, which a deploy lowers to only when told."""
     desired = {}
     last = situation.last.desired
+    if request.action == "heal":
+        return {role: last.get(role, len(situation.of_role(role))) for role in ENGINE_ROLES}
     for role in ENGINE_ROLES:
         inventory = request.workload.roles[role].replicas
         if request.action == "scale":
             desired[role] = request.counts.get(role, last.get(role, inventory))
+        elif request.action == "restart" and request.kept is not None:
+            desired[role] = request.kept.desired.get(role, inventory)
         elif request.allow_scale_down:
             desired[role] = inventory
         else:
@@ -133,15 +143,16 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
         choice.leave += [(m, "it is down and not wanted any more") for m in dead]
         return
     if choice.pending or situation.unknown:
-        reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
-        seen = {m.id for m in (*alive, *dead)} | {place.id for place in unknown}
-        gone = sorted(p.id for p in situation.last.members if p.role == role and p.id not in seen)
-        told = [f"{m.id} is down ({m.why or m.state})" for m in dead] + [f"{name} is gone" for name in gone]
-        for what in told:
-            findings.warning("member-not-replaced", f"{what} and is not replaced: {reason}.", "", [role])
-        more = missing - len(told)
+        more = missing - _say_not_replaced(role, request, situation, choice, findings)
         if more > 0:
-            _refuse_growth(role, more, request.action, choice, findings)
+            _refuse_growth(role, more, request, choice, findings)
+            choice.desired[role] = want - more
+        return
+    if request.waits is not None:
+        more = missing - _replace_lost(role, missing, situation, choice)
+        choice.leave += [(m, "it is down and not wanted any more") for m in dead[missing:]]
+        if more > 0:
+            _refuse_growth(role, more, request, choice, findings)
             choice.desired[role] = want - more
         return
     replaced = dead[:missing]
@@ -152,9 +163,62 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
     choice.create += [Coming(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
 
 
-def _refuse_growth(role: str, more: int, action: str, choice: _Draft, findings: Findings) -> None:
+def _gone(role: str, situation: Situation, draining: bool = True) -> list[Place]:
+    """Members of the record that are not there any more, where somebody has looked; with `draining` also those that are on their way."""
+    seen = {m.id for m in situation.of_role(role) if not (draining and m.draining)} | {p.id for p in situation.unknown}
+    return sorted((p for p in situation.last.members if p.role == role and p.id not in seen), key=lambda p: p.index)
+
+
+def is_short(situation: Situation) -> bool:
+    """Whether anything is down that the record says is there."""
+    return any(_gone(role, situation, False) or situation.of_role(role, alive=False) for role in ROLES)
+
+
+def _replace_lost(role: str, most: int, situation: Situation, choice: _Draft, draining: bool = True) -> int:
+    """Have what was lost come again, `most` of it: what is down where it was, what is gone under its name. How many come."""
+    down = situation.of_role(role, alive=False)[:most]
+    back = _gone(role, situation, draining)[: most - len(down)]
+    choice.replace += down
+    taken = {m.index for m in situation.of_role(role)}
+    free = (i for i in range(len(taken) + most + 1) if i not in taken)
+    for place in back:
+        index = next(free) if place.index in taken else place.index
+        taken.add(index)
+        choice.create.append(Coming(role, index, "it is gone"))
+    return len(down) + len(back)
+
+
+def _say_not_replaced(role: str, request: Request, situation: Situation, choice: _Draft, findings: Findings) -> int:
+    """Tell of what is lost and stays so, and why. How much that is."""
+    reason = "the spec has changed" if choice.pending else "a part of the group is out of reach"
+    reason += f", and what ran cannot be started again: {request.unkept}" if choice.pending and request.unkept else ""
+    told = [f"{m.id} is down ({m.why or m.state})" for m in situation.of_role(role, alive=False)]
+    told += [f"{place.id} is gone" for place in _gone(role, situation)]
+    for what in told:
+        findings.warning("member-not-replaced", f"{what} and is not replaced: {reason}.", "", [role])
+    return len(told)
+
+
+def _heal(request: Request, situation: Situation, choice: _Draft, findings: Findings) -> None:
+    """What is down comes again, as many as there were, and nothing else changes. Strays go only where something comes: beside them nothing
+    would be started."""
+    choice.desired = _desired(request, situation, findings)
+    for role in ROLES:
+        alive = situation.of_role(role, alive=True)
+        choice.keep += alive
+        if situation.unknown:
+            _say_not_replaced(role, request, situation, choice, findings)
+            continue
+        leaving = sum(m.draining for m in situation.of_role(role))
+        want = choice.desired.get(role, 1)
+        _replace_lost(role, max(0, want - len(alive) - leaving), situation, choice, draining=False)
+    if choice.replace or choice.create:
+        choice.leave = [(s.member, f"it is a stray: {s.why}") for s in situation.strays]
+
+
+def _refuse_growth(role: str, more: int, request: Request, choice: _Draft, findings: Findings) -> None:
     """Who asks for the growth itself is refused; a deploy shows what is pending, and says what has to wait for it."""
-    if not choice.pending:
+    if not choice.pending and request.waits is None:
         findings.warning(
             "host-unreachable",
             f"{role}: {more} more are not started while a part of the group is out of reach.",
@@ -162,7 +226,7 @@ def _refuse_growth(role: str, more: int, action: str, choice: _Draft, findings: 
             [role],
         )
         return
-    say = findings.error if action == "scale" else findings.warning
+    say = findings.error if request.action == "scale" else findings.warning
     say(
         "pending-no-growth",
         f"{role}: {more} more cannot be started while the group runs an older configuration: they would be built from the"

@@ -14,6 +14,7 @@ from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
 from ..spec.cache_service import client_values
 from ..spec.spec import Group
+from ..template.kept import source_of
 from ..template.template import CompiledRole, GroupTemplate
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .formations import Formation
@@ -108,7 +109,7 @@ def build(
             dialect=template.recipe.dialect if router and template.recipe else None,
             policy=template.policy if router else None,
         ),
-        "source": _source(group, role.role, role.executable, role.image),
+        "source": source_of(group, role.role, role.executable, role.image),
         **({"cache": dict(cache)} if cache else {}),
     }
     return Member(
@@ -154,15 +155,6 @@ def _part(group: Group, compiled: CompiledRole, host: Host, seat: Seat, values: 
         labels=labels,
         ipc="host" if role.host_ipc and traits.containers else None,
     )
-
-
-def _source(group: Group, role: str, executable: str, image: str | None) -> Plain:
-    """Where what a member is comes from: with it, whoever looks at the host can tell that it has changed there since."""
-    model = group.on_host(role, group.model) if role != "router" else None
-    given = {"model": model, "executable": executable, "image": image}
-    if traits_of(group.runtime).program == "image":
-        given["executable"] = None
-    return {key: value for key, value in given.items() if value}
 
 
 def _vendor(host: Host, seat: Seat) -> str | None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import typing as t
 
 from ..base.plain import Plain, to_plain
+from ..facts.applied import IDENTITY, Applied, Identity
 from ..facts.record import REMOVED, SCHEMA, Record
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
-from ..spec.spec import Group
+from ..spec.spec import ENGINE_ROLES, Group
 from ..template.cache_template import CacheTemplate
-from ..template.template import GroupTemplate
+from ..template.kept import kept_of
 from ..work.member import Member
 from .peer_snapshot import snapshot
-from .situation import Situation
+from .situation import Request, Situation
 from .value import Plan
 
 # A record while it is made, as it is kept.
@@ -27,29 +28,29 @@ _ORDER = {"prefill": 0, "decode": 1, "router": 2}
 
 def of_group(
     plan: Plan,
-    group: Group,
-    template: GroupTemplate,
+    asked: Request,
     last: Record,
+    made: bool,
+    really: t.Mapping[str, Identity],
     identity: Plain,
     still_there: t.Collection[tuple[str, str]] = (),
 ) -> Plain:
-    """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `identity` is
-    which formation it is of, and what of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and
-    are left where they are."""
+    """The record as it is after the plan has been carried out. While a change is pending the applied spec stays what it was. `made` says
+    that the plan makes a formation, `really` what the members that there were really are; `identity` is which formation it is of, and what
+    of earlier ones may still run (formations.py); `still_there` are members (host, id) that are down and are left where they are."""
     router, before = plan.router.member, last.plain
     record: Draft = {
         **_of_any(plan, last),
         **identity,
         "proof": to_plain(plan.proof),
-        "spec": group.to_plain(),
-        "templates": template.masked(),
+        **_rendered(plan, asked, last, made),
+        **_earlier(asked, last, made, really),
         "router": {
             "policy": plan.router.policy,
             "dialect": plan.router.dialect,
             "url": router.url if router else None,
             "peers": snapshot(plan.router.peers),
         },
-        "choices": {**(before.get("choices") or {}), **template.choices},
         "endpoint": {**to_plain(plan.endpoint), "registered": False},
     }
     known = {m["id"] for m in record["members"]}
@@ -61,10 +62,80 @@ def of_group(
     # Whoever is known only by the record has the place that it had: that nobody can ask it makes no record another one.
     record["members"].sort(key=lambda m: (_ORDER.get(m["role"], len(_ORDER)), m["index"]))
     _keep_unknown(record, last, plan.unknown)
-    if plan.pending:
-        for key in ("revision", "spec", "templates", "choices"):
+    if plan.pending and asked.kept is None:
+        for key in ("revision", "spec", "templates", "choices", "applied"):
             record[key] = before.get(key, record[key])
+        if last.applied is None:
+            # Of what runs it is not known, and the spec does not say.
+            record.pop("applied")
     return record
+
+
+def _rendered(plan: Plan, asked: Request, last: Record, made: bool) -> Draft:
+    """How the formation is rendered: as its record keeps it where it is made of that, and where it is the same as before; else as the spec
+    has it."""
+    group, template, kept = asked.workload, asked.template, asked.kept
+    if kept is not None:
+        own = {key: kept.plain[key] for key in ("revision", "spec", "templates", "choices") if key in kept.plain}
+    else:
+        choices = {**(last.plain.get("choices") or {}), **template.choices}
+        own = {"spec": group.to_plain(), "templates": template.masked(), "choices": choices}
+    same = last.applied if last.applied and last.applied.revision == template.revision else None
+    if kept is not None:
+        more = dict(kept.more)
+    elif same is not None and not made:
+        more = dict(same.more)
+    else:
+        # It was proven, if it was, however often it is formed.
+        proven = {"proven": same.more["proven"]} if same is not None and same.proven else {}
+        more = {**kept_of(group, template), **proven}
+    if made or "identity" not in more:
+        more["identity"] = _identity(plan.members)
+    return {**own, "applied": more}
+
+
+def _identity(members: t.Iterable[Member]) -> dict[str, dict[str, str]]:
+    """What the engines are, by role, as far as their hosts know it before they start."""
+    found: dict[str, dict[str, str]] = {}
+    for member in members:
+        if member.role in ENGINE_ROLES:
+            mine = found.setdefault(member.role, {})
+            for fact in IDENTITY:
+                if member.identity.get(fact):
+                    mine.setdefault(fact, str(member.identity[fact]))
+    return found
+
+
+def _earlier(asked: Request, last: Record, made: bool, really: t.Mapping[str, Identity]) -> Draft:
+    """What ran before, and whether the group is held at it. The last configuration that was proven takes the place of an earlier one when
+    another takes its own; one that never was takes nobody's."""
+    found: Draft = {}
+    ran = last.applied
+    if made and ran is not None and ran.proven is not None and ran.revision != asked.template.revision:
+        found["previous"] = _kept(ran, last, really)
+    elif last.plain.get("previous"):
+        found["previous"] = last.plain["previous"]
+    if asked.kept is not None and asked.to == "previous":
+        run = asked.reality.run
+        why = f"it was returned to what ran before, by {run.by}" if run.by else "it was returned to what ran before"
+        found["held"] = {"revision": asked.kept.revision, "why": why, "since": round(run.now, 3)}
+    elif last.plain.get("held") and not asked.release:
+        found["held"] = last.plain["held"]
+    return found
+
+
+def _kept(ran: Applied, last: Record, really: t.Mapping[str, Identity]) -> Draft:
+    """A formation that was proven, as what comes after it keeps it. What its members really were their labels know best, as long as they
+    are those that were proven."""
+    proven = ran.proven
+    if proven is None:
+        raise ValueError("only what was proven is kept")
+    identity = {role: dict(one) for role, one in proven.identity.items()}
+    if last.generation == proven.generation:
+        identity = {role: {**identity.get(role, {}), **really.get(role, {})} for role in {*identity, *really}}
+    told = {"generation": proven.generation, "formed": proven.formed, "identity": identity}
+    applied = {**ran.more, "identity": identity, "proven": told}
+    return {**ran.plain, "generation": proven.generation, "formed": proven.formed, "applied": applied}
 
 
 def of_service(plan: Plan, service: CacheService, template: CacheTemplate, situation: Situation) -> Plain:

@@ -9,18 +9,24 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.words import about
+from ..facts.applied import Applied
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, ended_alike
 from ..facts.tombstone import Place, Tombstone
+from ..recipes.catalogue import Catalogue
 from ..spec.cache_service import CacheService
 from ..spec.spec import Group
 from ..template.cache_template import CacheTemplate
 from ..template.template import GroupTemplate
 from ..work.member import Member
+from .hooks import NOTHING as NOT_WIRED
+from .hooks import Wired
 from .hosts import Hosts
 from .reserved import NOTHING, Reserved
 
-Action = t.Literal["deploy", "scale", "restart"]
+Action = t.Literal["deploy", "scale", "restart", "heal"]
+# What a restart is onto: the spec, or a formation of the record (the one that runs, or the last one before it that was proven).
+To = t.Literal["spec", "applied", "previous"]
 
 
 _ABSENT, _LEFT_OUT, _SILENT = "is not in the inventory", "was left out of this run", "did not answer"
@@ -134,7 +140,11 @@ Template = t.TypeVar("Template", bound=t.Union[GroupTemplate, CacheTemplate])
 @dataclass(frozen=True)
 class Asked(t.Generic[Workload, Template]):
     """What is asked for: a workload on the hosts of its roles' patterns (by role, resolved without --limit). `counts` is what `scale` asks
-    for."""
+    for, `to` what a restart is onto, `release` whether a group that is held is held no more.
+
+    `kept` is the formation of the record that the plan is made of in place of the spec: `workload` and `template` are then its own
+    (source.py), and `waits` is what was asked for, whose spec waits for a restart. `unkept` is why it is not made of the record although
+    the spec waits."""
 
     workload: Workload
     template: Template
@@ -143,6 +153,14 @@ class Asked(t.Generic[Workload, Template]):
     reality: Reality
     counts: t.Mapping[str, int] = field(default_factory=dict)
     allow_scale_down: bool = False
+    wired: Wired = NOT_WIRED
+    to: To = "spec"
+    release: bool = False
+    # What a formation of the record can be carried by.
+    catalogue: Catalogue | None = None
+    kept: Applied | None = None
+    waits: Asked[Workload, Template] | None = None
+    unkept: str = ""
 
     @property
     def name(self) -> str:

@@ -13,8 +13,9 @@ import typing as t
 from ..base.errors import PdError
 from ..base.placeholders import fill
 from ..base.plain import Plain
+from ..facts.applied import Rendered
 from ..facts.observed import Host, LiveMember
-from ..facts.record import Record, Rendered
+from ..facts.record import Record
 from ..work.member import Listener, Member, Part, Probe, Stop
 from .member import values_of
 from .placement import Seat

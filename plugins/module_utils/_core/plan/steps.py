@@ -11,6 +11,7 @@ from ..base.words import names
 from ..facts.observed import LiveMember
 from ..facts.tombstone import Tombstone
 from ..work.member import Member
+from . import hooks
 from .member import member_id
 from .situation import AnyRequest, Choice, Situation, Template, Workload
 from .value import Renewal, RouterStep, Step
@@ -52,10 +53,10 @@ def steps_of(draft: Draft[Workload, Template], word: str) -> list[Step]:
     """What a run does, in order. Phases are barriers across hosts. `word` is what the workload is called."""
     request, situation, choice = t.cast("AnyRequest", draft.asked), draft.situation, draft.choice
     router, formation = draft.router, draft.formation
-    steps = _leave(request, situation, choice, router) + _stop(request, choice)
+    steps = hooks.first_steps(draft.hooks) + _leave(request, situation, choice, router) + _stop(request, choice)
     steps += _adopt(situation, choice) + _start(request, choice, draft.members)
     steps += _renew(draft.renew) + _router(choice, router)
-    steps += tombstone_steps(situation, formation.graves, formation.raised)
+    steps += tombstone_steps(situation, formation.graves, formation.raised) + hooks.last_steps(draft.hooks)
     if router.clean and not formation.router_lost and request.hosts.sight(request.name).holding:
         steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s.do != "wait" for s in steps):
@@ -91,7 +92,7 @@ def _stop(request: AnyRequest, choice: Choice) -> list[Step]:
     return [
         step("stop", "remove", why, m.id, m.host)
         for m, why in going
-        if m.role != "router" or request.action in ("deploy", "scale")
+        if m.role != "router" or request.action in ("deploy", "scale", "heal")
     ]
 
 

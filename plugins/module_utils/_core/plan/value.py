@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ..base.errors import PdError
 from ..base.plain import IF_ANY, Plain, every, name, names, reading, texts, to_plain
+from ..hooks.hook import Hooked
 from ..spec.workload import of_plan
 from ..work.member import Bands, Member
 from ..work.share import Seen, Share, Slice, Upstream
@@ -238,6 +239,8 @@ class Plan:
     dead_locks: tuple[str, ...] | None = field(default=None, metadata=IF_ANY)
     cache: Plain | None = field(default=None, metadata=IF_ANY)
     clients_restart: bool | None = field(default=None, metadata=IF_ANY)
+    # What is done about hooks of the endpoint. None where the group has none, and is known by none.
+    hooks: tuple[Hooked, ...] | None = field(default=None, metadata=IF_ANY)
     # Rounds in which members that serve are started anew, after all others are up. None where there is none.
     renew: tuple[Renewal, ...] | None = field(default=None, metadata=IF_ANY)
 
@@ -254,6 +257,11 @@ class Plan:
     def through(self) -> tuple[str, ...]:
         """The inventory hosts that carry it out."""
         return tuple(dict.fromkeys(one.through for one in self.hosts.values()))
+
+    @property
+    def hook_hosts(self) -> tuple[str, ...]:
+        """The inventory hosts whose hooks it tells, or may: they take no lock, and hold no record."""
+        return tuple(sorted({host for one in self.hooks or () for host in one.hosts}))
 
     def share(self, through: str) -> Share | None:
         """What one inventory host carries out; None for one that the plan does not name."""
@@ -308,6 +316,7 @@ class Plan:
             steps=tuple(steps),
             hosts={place: slice_of(place, here) for place, here in self.hosts.items()},
             renew=None,
+            hooks=None,
             diff=(),
         )
 
@@ -368,6 +377,7 @@ class Plan:
             dead_locks=None if dead is None else tuple(dead),
             cache=dict(raw["cache"]) if raw.get("cache") else None,
             clients_restart=raw.get("clients_restart"),
+            hooks=tuple(Hooked.from_plain(one) for one in raw["hooks"]) if raw.get("hooks") else None,
             renew=tuple(Renewal.from_plain(one) for one in raw["renew"])
             if raw.get("renew") and through is None
             else None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..hooks.hook import Hooked
 from ..spec.workload import Kind
 from ..work.member import Member
 from .drift import Moved
@@ -33,12 +34,22 @@ class Draft(t.Generic[Workload, Template]):
     members: tuple[Member, ...] = ()
     router: RouterStep = field(default_factory=RouterStep)
     renew: tuple[Renewal, ...] = ()
+    hooks: tuple[Hooked, ...] = ()
 
 
 class Way(t.Generic[Workload, Template]):
     """The steps of a plan that differ, in their order; all else that differs is data of the `kind`."""
 
     kind: t.ClassVar[Kind]
+
+    def source(
+        self,
+        asked: Asked[Workload, Template],
+        situation: Situation,  # noqa: ARG002
+        findings: Findings,  # noqa: ARG002
+    ) -> Asked[Workload, Template]:
+        """The request as it is carried out: of its spec, unless something else is to be started than that."""
+        return asked
 
     def choose(self, draft: Draft[Workload, Template]) -> Choice:
         """Who stays, leaves and comes."""
@@ -67,6 +78,10 @@ class Way(t.Generic[Workload, Template]):
     def renew(self, draft: Draft[Workload, Template]) -> tuple[Renewal, ...]:
         """The rounds in which members that stay are started anew for those that come. Where members are no peers, there are none."""
         return draft.renew
+
+    def hooks(self, draft: Draft[Workload, Template]) -> tuple[Hooked, ...]:
+        """Who is told of the endpoint. What has none tells nobody."""
+        return draft.hooks
 
     def fields(self, draft: Draft[Workload, Template]) -> Plain:
         """The plan as far as only the kind knows it: runtime, mode, what is proved, what clients are told."""

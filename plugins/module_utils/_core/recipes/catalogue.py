@@ -1,13 +1,24 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The catalogue of modes as a user asks for it: which fit an engine and the GPUs of a fleet, which is preferred, and why not the others."""
+"""The catalogue of modes: what a spec is judged by; and as a user asks for it, which modes fit an engine and the GPUs of a fleet, which is
+preferred, and why not the others."""
 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
+from .engine import Engine
 from .mode import Mode
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What a spec is judged by: the modes by name, and the engine of a backend."""
+
+    modes: t.Mapping[str, Mode]
+    engine: t.Callable[[str | None], Engine | None]
 
 
 def describe(

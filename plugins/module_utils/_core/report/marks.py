@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Finding
+from ..base.words import by_number, names
 from ..facts.observed import Host, LiveMember
 from ..plan.peer_snapshot import forgot_peers, stale_peers, unread_peers
 from ..plan.situation import EVERYWHERE, Reach, Situation
@@ -43,14 +44,39 @@ def of(
     marks += _remote(engines)
     marks += _caches(engines)
     marks += _hosts_changed(kind, situation, hosts)
+    marks += _hooks(kind, group, situation)
     marks += _strays(kind, situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
+    marks += _returned(kind, situation)
     marks += _held(situation, hosts)
     for host, damage in situation.damaged:
         marks.append({"mark": "state_damaged", "why": f"{host}: {damage.path} is damaged ({damage.why})"})
     if situation.unknown:
         marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
     return marks
+
+
+def _hooks(kind: Kind, group: Group | None, situation: Situation) -> list[Mark]:
+    """Hooks of the spec that do not have the endpoint for sure, and those that may know it and are none of the spec's."""
+    if group is None or situation.noted is None:
+        return []
+    known, wanted = situation.last.endpoint.hooks, group.endpoint.hooks
+    untold = [name for name in wanted if name not in known or not known[name].sure]
+    left = [name for name in known if name not in wanted]
+    deploy = f"ansible-playbook {kind.deploy(group.name)}"
+    found = (
+        [f"{names(untold)} {by_number(untold, 'is', 'are')} not seen to have the endpoint, which {deploy} gives"]
+        if untold
+        else []
+    )
+    found += (
+        [
+            f"{names(left)} may have the endpoint, and the spec does not name {by_number(left, 'it', 'them')}: {deploy} takes it away"
+        ]
+        if left
+        else []
+    )
+    return [{"mark": "hooks_differ", "why": why} for why in found]
 
 
 def _strays(kind: Kind, situation: Situation) -> list[Mark]:
@@ -63,6 +89,17 @@ def _strays(kind: Kind, situation: Situation) -> list[Mark]:
         }
         for s in situation.strays
     ]
+
+
+def _returned(kind: Kind, situation: Situation) -> list[Mark]:
+    """That a group is held at an earlier configuration, and its spec waits for more than a restart."""
+    held = situation.last.held
+    if held is None:
+        return []
+    name = situation.last.group
+    way_out = f"applied by: ansible-playbook {kind.restart(name)} -e pd_release={name}"
+    why = f"at revision {held.revision}" + (f", {held.why}" if held.why else "")
+    return [{"mark": "held", "why": f"{why}; its spec is {way_out}", "revision": held.revision, "since": held.since}]
 
 
 def _held(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:

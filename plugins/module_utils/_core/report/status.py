@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..base.finding import Finding
 from ..base.printable import printable
-from ..base.words import counted
+from ..base.words import MOST_HOSTS, counted, names
 from ..facts.kv_interface import PLANES
 from ..facts.observed import Host, on_plane
 from ..plan import diff, drift, peer_snapshot, record
@@ -91,10 +91,8 @@ def of(
     pending = pending or bool(moved)
     state, message = _state(subject, roles, situation, registered)
     if pending and state == "running" and peer_snapshot.stale_peers(situation):
-        state, message = (
-            "partial",
-            "its router has stale peers, and is replaced by the restart that applies what is pending",
-        )
+        by = "the restart that applies what is pending" if noted.applied is None else "the next deploy"
+        state, message = "partial", f"its router has stale peers, and is replaced by {by}"
     if state == kind.states.nothing and situation.noted is None and silent:
         message = f"nothing is known of it, and {reach.of_hosts(dict.fromkeys(silent, ()))}"
     told = marks.of(
@@ -126,9 +124,23 @@ def of(
     if kind.router:
         endpoint = {"url": None, **(noted.plain.get("endpoint") or {}), "registered": registered}
         near = marks.locality(marks.engines_of(situation))
-        return {**common, "router": _router(situation), "endpoint": endpoint, "locality": near}
+        kept = {"previous": _previous(situation), "held": noted.plain.get("held")}
+        return {**common, **kept, "router": _router(situation), "endpoint": endpoint, "locality": near}
     found = users.of(name, subject.named_by, hosts, all_answered=not silent and not reach.passed)
     return {**common, **_of_service(subject, situation, roles), **found.to_plain(), "instances": common["members"]}
+
+
+def _previous(situation: Situation) -> dict[str, t.Any] | None:
+    """What the group can return to: the last configuration before this one that was proven."""
+    kept = situation.last.previous
+    if kept is None:
+        return None
+    return {
+        "revision": kept.revision,
+        "generation": kept.generation,
+        "formed": kept.formed,
+        "roles": dict(kept.desired),
+    }
 
 
 def _desired(subject: Subject, situation: Situation) -> dict[str, int]:
@@ -242,6 +254,8 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
         + ("" if endpoint["registered"] else " (not registered)")
         + f"   generation {status['generation']}   revision {status['revision'] or '-'}",
     ]
+    if endpoint.get("hooks"):
+        lines.append(f"  hooks    {', '.join(_hook(name, one) for name, one in endpoint['hooks'].items())}")
     near = status.get("locality")
     if near is not None and 0 < near < 1:
         lines.append(f"  pairs    {near:.0%} on one host, the others' KV crosses the network")
@@ -252,6 +266,12 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
             peers = f"{counted(len(router['peers']), 'peer')}{confirmed}"
         lines.append(f"  router   {router['policy']} membership, {peers}")
     return lines
+
+
+def _hook(name: str, announced: t.Mapping[str, t.Any]) -> str:
+    """A hook of the endpoint. What it has not been seen to take, it may know all the same."""
+    where = f"{name} on {names(announced['hosts'], MOST_HOSTS)}" if announced["hosts"] else name
+    return where if announced["digest"] else f"{where} (NOT told)"
 
 
 def _of_a_service(status: t.Mapping[str, t.Any]) -> str:

@@ -14,6 +14,7 @@ from ..base.finding import Findings
 from ..base.reader import told
 from ..base.version import below
 from ..facts.observed import on_plane
+from ..recipes.catalogue import Catalogue
 from ..recipes.engine import Engine
 from ..recipes.mode import Mode
 from ..runtimes.table import traits_of
@@ -36,13 +37,8 @@ from . import (
     resources,
 )
 
-
-@dataclass(frozen=True)
-class Catalogue:
-    """What a spec is judged by: the modes by name, and the engine of a backend."""
-
-    modes: t.Mapping[str, Mode]
-    engine: t.Callable[[str | None], Engine | None]
+# What judges is taken from here with what it is judged by.
+__all__ = ("Catalogue", "Verdict", "validate")
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,16 @@ def revised(value: object) -> dict[str, t.Any]:
     return found
 
 
+def restored(of: type, kept: Written) -> dict[str, t.Any]:
+    """The way back from `revised`: the values of these fields by attribute, as `kept` has them."""
+    found = {}
+    for name, one in rows(of).items():
+        if one.revision in ("always", "where set"):
+            its = kept.get(one.key, one.default)
+            found[name] = tuple(its) if isinstance(one.default, tuple) and its is not None else its
+    return found
+
+
 def plain(value: t.Any) -> t.Any:
     """A value of a field as JSON has it."""
     if hasattr(value, "to_plain"):

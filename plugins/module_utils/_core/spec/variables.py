@@ -25,7 +25,9 @@ KNOWN = (
     "pd_convert_prefill",
     "pd_convert_router",
     "pd_decode",
+    "pd_endpoint_hooks",
     "pd_fail_on",
+    "pd_fail_on_locked",
     "pd_fail_on_pending",
     "pd_fail_unless_running",
     "pd_fence_command",
@@ -62,7 +64,9 @@ KNOWN = (
     "pd_rollout_pause",
     "pd_rollout_resume",
     "pd_rollouts",
+    "pd_skip_hooks",
     "pd_state_dir",
+    "pd_to",
     *table.variables(),
 )
 # Names of which any ending is the user's own.
