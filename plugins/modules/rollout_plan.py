@@ -105,4 +105,8 @@ pending:
   returned: success
   type: list
   elements: str
+about:
+  description: Which rollout it is, and who is in which wave, in words that are approved with the restarts.
+  returned: success
+  type: str
 """

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import typing as t
@@ -119,6 +120,26 @@ def test_a_change_goes_through_in_waves_and_once(site: Rollouts) -> None:
     again = site.play("rollout").ok()
     assert "changed=0" in again.out
     assert site.pids() == before
+
+
+def test_what_was_approved_of_a_rollout_is_compared_before_its_first_turn(site: Rollouts, tmp_path: Path) -> None:
+    site.rollout()
+    site.edit(8192)
+    file = tmp_path / "plan.json"
+    site.play("rollout", "--check", pd_plan_out=file).ok()
+    digest = json.loads(file.read_text())["digest"]
+    site.rollout(waves=[{"percent": 100}])
+    assert "plan-not-approved" in site.play("rollout", pd_plan_file=file).refused().out, "other waves"
+    site.rollout()
+    site.edit(2048)
+    assert "plan-not-approved" in site.play("rollout", pd_plan_digest=digest).refused().out, "another change"
+    assert site.runs() == dict.fromkeys(GROUPS, "4096")
+    assert not any(site.noted(name).get("rollout") for name in GROUPS)
+    site.edit(8192)
+    site.play("rollout", pd_plan_digest=digest).ok()
+    assert site.runs() == dict.fromkeys(GROUPS, "8192")
+    assert site.notes() == dict.fromkeys(GROUPS, "passed")
+    site.play("rollout", pd_plan_digest=digest).ok()
 
 
 def test_a_gate_that_says_no_holds_the_rest_and_a_release_goes_on(site: Rollouts) -> None:
