@@ -48,7 +48,7 @@ class ActionModule(PdAction):
         known = {name: looking.at(name) for name in [*groups, *names_list(to_plain(self.args["beside"]))]}
         fleet, state = {name: one.standing for name, one in known.items()}, self.args["state"]
         findings = Findings()
-        waves = refuse(rollout, fleet, findings)
+        waves = refuse(rollout, fleet, findings, names_list(to_plain(self.args["release"])))
         self._display.display("\n".join(table(rollout, fleet, waves)))
         # What is paused or given up needs nothing to be in order.
         if findings.errors and state in ("run", "go"):

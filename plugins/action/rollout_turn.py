@@ -81,7 +81,8 @@ class ActionModule(PdAction):
         if said:
             turn = Turn("note", tuple(said), notes=said, why=_SAID[self.state["state"]].format(names(list(said))))
         else:
-            run = Run(self.state["began"], self.state["ends"], self.state["state"] == "go")
+            state, release = self.state, tuple(self.state["release"])
+            run = Run(state["began"], state["ends"], state["state"] == "go", release)
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
