@@ -285,6 +285,48 @@ def test_hosts_of_hooks_take_no_lock_and_keep_no_record(gated: Gated) -> None:
     assert made.hook_hosts == ("gw1", "gw2", "mon")
 
 
+EVACUATED = {"action": "evacuate", "evacuated": ["h1"]}
+
+
+def moving() -> Gated:
+    """All of it is on h1, and may be on h2 as well."""
+    made = Gated()
+    made.fleet.facts["h2"]["cordon"] = {"by": "ops", "since": 1.0, "why": ""}
+    assert made.run(made.raw(**WIDE))
+    made.fleet.facts["h2"]["cordon"] = None
+    return made
+
+
+WIDE = {role: {"hosts": "h1:h2"} for role in ("prefill", "decode", "router")}
+MOVED = "http://10.0.0.2:8000"
+
+
+def test_a_router_that_moves_is_announced_before_the_old_one_stops() -> None:
+    """Clients always have one that serves: nothing is withdrawn."""
+    gated = moving()
+    made = gated.plan(gated.raw(**WIDE), **EVACUATED)
+    phases = list(dict.fromkeys(phase for phase, _do, _member in made.steps()))
+    assert phases == ["start", "router", "register", "announce", "retire", "endpoint"]
+    assert gated.run(gated.raw(**WIDE), **EVACUATED)
+    assert {url for found in gated.gateways.values() for url in found.values()} == {MOVED}
+    record = gated.fleet.facts["h2"]["records"]["demo"]["endpoint"]
+    assert (record["url"], record["registered"]) == (MOVED, True)
+    assert all(one["url"] == MOVED and one["digest"] for one in record["hooks"].values())
+    assert not gated.plan(gated.raw(**WIDE)).plan["changed"]
+
+
+def test_a_hook_that_does_not_learn_where_a_router_has_moved_keeps_the_old_one() -> None:
+    gated = moving()
+    gated.bad = {("gw2", "gateway")}
+    assert not gated.run(gated.raw(**WIDE), **EVACUATED)
+    assert "its endpoint could not be given to gateway on gw2" in gated.said
+    assert len(gated.fleet.facts["h1"]["members"]) == 3, "what gw2 sends requests to"
+    gated.bad = set()
+    assert gated.run(gated.raw(**WIDE), **EVACUATED)
+    assert not gated.fleet.facts["h1"]["members"]
+    assert {url for found in gated.gateways.values() for url in found.values()} == {MOVED}
+
+
 # What has changed since, and the steps that follow: (phase, do, host).
 CHANGES: dict[str, tuple[t.Callable[[Gated], tuple[t.Any, Wired]], list[tuple[str, str, str]]]] = {
     "nothing": (lambda g: (g.raw(), BOTH), []),
