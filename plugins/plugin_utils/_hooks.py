@@ -21,6 +21,8 @@ from ..module_utils._core.spec.spec import Group
 from ._action import PdAction
 from ._plain import names_list, to_plain
 
+_GONE = "is not in the inventory"
+
 
 def _entries(action: PdAction) -> t.Mapping[str, t.Any]:
     """The entries as they are written: each is templated when a group names it."""
@@ -92,9 +94,10 @@ def wired(
             found[name] = (hook, tuple(action.pattern_hosts(hook.hosts)))
     concerned = {host for _hook, its in found.values() for host in its}
     concerned |= {host for one in recorded.values() for host in one.hosts}
-    return Wired(
-        found, _skipped(action, {*entries, *_recorded(hosts)}), _away(action, concerned), frozenset(action.away())
-    )
+    away = _away(action, concerned)
+    gone = frozenset(host for host, why in away.items() if why == _GONE)
+    skip = _skipped(action, {*entries, *_recorded(hosts)})
+    return Wired(found, skip, away, frozenset(action.away()), gone)
 
 
 def _recorded(hosts: t.Mapping[str, Host]) -> set[str]:
@@ -122,7 +125,7 @@ def _away(action: PdAction, hosts: t.Iterable[str]) -> dict[str, str]:
     found = {}
     for host in hosts:
         if host not in inventory:
-            found[host] = "is not in the inventory"
+            found[host] = _GONE
         elif host not in asked:
             found[host] = "was left out of this run"
         elif host in silent or host not in living:

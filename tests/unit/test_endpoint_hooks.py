@@ -570,6 +570,18 @@ def test_a_host_that_cannot_be_told_is_said_before_anything(gated: Gated) -> Non
         assert "-e pd_skip_hooks=gateway" in found.hint
 
 
+def test_a_gateway_that_is_gone_for_good_stands_in_nobodys_way(gated: Gated) -> None:
+    one = wired((HAPROXY, "gw1"), (FILE_SD, "mon"), gone=frozenset({"gw2"}), away={"gw2": "is not in the inventory"})
+    made = gated.plan(wired=one)
+    assert not made.errors
+    assert "hook gateway has told gw2 of group demo" in only(made.findings, "endpoint-hook-host-gone").message
+    assert gated.run(wired=one)
+    assert gated.record["endpoint"]["hooks"]["gateway"]["hosts"] == ["gw1"]
+    after = gated.plan(wired=one)
+    assert (after.plan["steps"], after.codes.count("endpoint-hook-host-gone")) == ([], 0)
+    assert gated.run(action="remove", wired=one)
+
+
 def test_a_hook_that_the_inventory_has_no_more_is_said(gated: Gated) -> None:
     gone = wired((FILE_SD, "mon"))
     for made in (gated.plan(gated.raw("prometheus"), wired=gone), gated.plan(action="remove", wired=gone)):
