@@ -122,7 +122,8 @@ def announced(plan: Plan, ending: Ending, said: Said) -> Ending:
     asked = _announcements(plan, ending)
     wrong = _wrong(asked, said.get("announce", {}))
     kept = _kept(plan, ending, asked, wrong)
-    ending = replace(ending, hooks=t.cast("Plain", to_plain(kept)))
+    told_of: Plain = to_plain(kept)
+    ending = replace(ending, hooks=told_of)
     if not wrong:
         return ending
     verb = "given to" if ending.registered == "yes" else "taken from"
