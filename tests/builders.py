@@ -23,7 +23,9 @@ import yaml
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.cordon import Cordon
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hooks import NOTHING as NOT_WIRED
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.reserved import Reserved
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.situation import Reality, Request, Run
@@ -270,8 +272,12 @@ class Fleet:
             hosts[f"{alias}-too"] = observed.read_host(f"{alias}-too", memory.told(self.facts[alias]))
         silent = sorted(named - set(hosts) - gone)
         run = more.pop("run", None) or self.run()
-        asked = {key: more.pop(key) for key in ("counts", "allow_scale_down", "release") if key in more}
+        asked = {
+            key: more.pop(key) for key in ("counts", "allow_scale_down", "evacuated", "release", "wired") if key in more
+        }
         more.pop("to", None)
+        for host in set(asked.get("evacuated", ())) & set(hosts):
+            hosts[host] = hosts[host].under(Cordon("test@here", 1000.0, "evacuated"))
         if "reserved" in more:
             more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
         reality = Reality(Hosts(hosts), run, silent, **more)
@@ -317,8 +323,11 @@ class Fleet:
         silent = sorted(self.silent - {*lost, *away})
         hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
         run = more.pop("run", None) or self.run()
+        wired = more.pop("wired", NOT_WIRED)
         reality = Reality(Hosts(hosts), run, silent, lost, away, **more)
-        return Made(plan.removal(plan.Removal(name or self.name, reality), findings).to_plain(), findings, None)
+        return Made(
+            plan.removal(plan.Removal(name or self.name, reality, wired=wired), findings).to_plain(), findings, None
+        )
 
     def newest(self, name: str | None = None) -> dict[str, t.Any]:
         """The record that holds, of those on all hosts, reachable or not; empty where there is none."""

@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.plain import Plain
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.course import Course
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.hooks import acts_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.judge import judge
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import Order, order_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.parcel import Parcel, split
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import label as labels
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.hooks.hook import Act
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import RETIRES, Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import waves
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch.readiness import complete
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
@@ -117,6 +119,13 @@ class FactsStore:
         if found:
             found["draining"] = True
 
+    def cordon(self) -> dict[str, t.Any] | None:
+        return copied(self.facts.get("cordon"))
+
+    def write_cordon(self, mark: t.Mapping[str, t.Any] | None) -> None:
+        self.before_write()
+        self.facts["cordon"] = copied(dict(mark)) if mark is not None else None
+
     def kept_log(self, group: str, member: str) -> str | None:
         return None
 
@@ -200,6 +209,9 @@ class Hosts:
     # Groups whose proof is not good.
     unproven: t.Collection[str] = ()
     said: list[str] = field(default_factory=list)
+    # What each host's hooks send clients to, by (hook, group); and whether a hook (host, its name) fails whatever it is told.
+    gateways: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    hook_fails: t.Callable[[str, str], bool] = lambda host, hook: False
     # Who did not answer in a phase is not asked again in the run.
     lost: set[str] = field(default_factory=set)
 
@@ -221,6 +233,7 @@ class Hosts:
             state=order.state,
             why=order.why,
             lift=order.lift,
+            hooks=order.hooks,
             proven=order.proven,
         )
         world = World(self.now, lambda ports: busy(self.facts[host], ports), lambda label, seconds, upstream: "")
@@ -247,6 +260,10 @@ class Wave:
         """What roles/group does (tasks/wave.yml)."""
         self._go(["lock"])
         if self._goes_on():
+            self.phase("deregister")
+            self.hooks("withdraw")
+            self.judge("withdraw")
+            self.phase("drain")
             self._go(["router_stop", "leave", "stop"])
         if self._goes_on():
             self._go(["forget"])
@@ -277,6 +294,10 @@ class Wave:
         self.phase("router")
         self._prove()
         self.judge("settle")
+        self.hooks("announce")
+        self.judge("announce")
+        if any(one.retires and one.goes_on for one in self.courses.values()):
+            self._retire()
         self.phase("endpoint")
         self.judge("final")
         if any(one.goes_on and one.left for one in self.courses.values()):
@@ -307,6 +328,14 @@ class Wave:
             self.wait(AGAIN - 1)
             self.judge("renewal")
 
+    def _retire(self) -> None:
+        """Who has been replaced leaves (tasks/retire.yml)."""
+        numbers = sorted({one for plan in self.plans.values() for one in plan.rounds if one >= RETIRES})
+        for number in numbers:
+            for phase in ("leave", "stop"):
+                self.phase(phase, number)
+                self.judge(phase, number)
+
     # -- phases --
 
     def phase(self, phase: str, number: int | None = None) -> None:
@@ -324,6 +353,36 @@ class Wave:
             for name, order in orders.items():
                 step = "unlock" if order.phase == "unlock" else _step(phase, number)
                 self.said[name].setdefault(step, {})[host] = self._answer(order, host)
+
+    def hooks(self, phase: str) -> None:
+        """What hooks are told in a phase, wherever they are."""
+        asked = False
+        every = {*self.hosts.facts, *(host for plan in self.plans.values() for host in plan.hook_hosts)}
+        for host in sorted(every):
+            for name, parcel in self.parcels(host).items():
+                acts = acts_of(parcel, phase, self.courses[name])
+                if acts and not asked:
+                    self.hosts.before_phase(phase)
+                    asked = True
+                if acts:
+                    self.said[name].setdefault(phase, {})[host] = self._hooked(host, acts)
+
+    def _hooked(self, host: str, acts: t.Iterable[Act]) -> Result:
+        if self.hosts.silent(host) or host in self.hosts.lost:
+            self.hosts.lost.add(host)
+            return {"unreachable": True, "msg": f"{host} did not answer"}
+        known, told = self.hosts.gateways.setdefault(host, {}), {}
+        for act in acts:
+            if self.hosts.hook_fails(host, act.hook.name):
+                told[act.hook.name] = {"ok": False, "msg": "the gateway is closed today"}
+                continue
+            self.hosts.before_write()
+            known.pop((act.hook.name, act.group), None)
+            if act.event == "in":
+                known[act.hook.name, act.group] = act.url
+            told[act.hook.name] = {"ok": True}
+        ok = all(one["ok"] for one in told.values())
+        return {"ok": ok, "hooks": told, **({} if ok else {"failed": True})}
 
     def _unlocked(self, order: Order, host: str) -> bool:
         return order.phase == "unlock" and host in self.said[order.share.group].get("unlock", {})
@@ -400,7 +459,7 @@ class Wave:
                     self.said[name].get(_step("start", None if again else number), {}).get(host, {}).get("refused")
                 )
                 waits = course.goes_on and parcel.takes_part(course) and parcel.plan.engines and not refused
-                if waits and not (again and course.left):
+                if waits and not (again and (course.left or not parcel.renews)):
                     seen.setdefault(name, {})[host] = self._seen(parcel, host)
         return seen
 
@@ -443,7 +502,7 @@ class Wave:
         for name, course in self.courses.items():
             plan, said = self.plans[name], self.said[name]
             if number is not None and phase != "renewal":
-                if number >= len(plan.renew or ()):
+                if number not in plan.rounds:
                     continue
                 plan = plan.round(number)
                 said = {step.partition(".")[0]: told for step, told in said.items() if step.endswith(f".{number + 1}")}
@@ -457,7 +516,7 @@ class Wave:
         if (host, number) not in self._parcels:
             found = {}
             for name, plan in self.plans.items():
-                if number is None or number < len(plan.renew or ()):
+                if number is None or number in plan.rounds:
                     shared, own = copied(split(plan, number))
                     if host in own:
                         found[name] = Parcel.of(shared, own[host], host)

@@ -15,17 +15,20 @@ from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.facts.cordon import Cordon
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Run, To
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
-from ..module_utils._core.report import status
+from ..module_utils._core.report import artifacts, status
+from ..module_utils._core.report.proposal import Planned, Proposal, propose
+from ..module_utils._core.report.users import uses
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
-from ..plugin_utils import _caches
+from ..plugin_utils import _caches, approval
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch
 from ..plugin_utils._plain import names_list, to_plain
@@ -33,11 +36,13 @@ from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
 from ..plugin_utils.locking import of_dead
 from ..plugin_utils.run_folder import Index, RunFolder
 
-ACTIONS = ("deploy", "scale", "restart", "heal", "remove")
+ACTIONS = ("deploy", "scale", "restart", "heal", "evacuate", "remove")
 # What a restart is onto.
 TO = ("spec", "applied", "previous")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
+# Of a fleet that was edited all over, nobody reads every line.
+MOST_LINES = 300
 
 
 @dataclass
@@ -75,6 +80,7 @@ class ActionModule(PdAction):
         "action": {"type": "str", "choices": list(ACTIONS), "default": "deploy"},
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
+        "evacuate": {"type": "list", "elements": "str", "default": []},
         "to": {"type": "raw"},
         "release": {"type": "list", "elements": "str", "default": []},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
@@ -85,6 +91,10 @@ class ActionModule(PdAction):
         "fail_on_pending": {"type": "bool", "default": False},
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
+        "plan_out": {"type": "path"},
+        "plan_digest": {"type": "str"},
+        "plan_digests": {"type": "raw"},
+        "plan_file": {"type": "path"},
         "fails": {"type": "bool", "default": True},
     }
 
@@ -115,7 +125,7 @@ class ActionModule(PdAction):
         for raw in groups if alone else given:
             kind = raw.get("kind") or GROUP.name
             # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
-            beside = kind == CACHE.name and bool(groups)
+            beside = kind == CACHE.name and bool(groups) and self.args["action"] != "evacuate"
             action = "deploy" if beside else self.args["action"]
             onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
             every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
@@ -177,6 +187,8 @@ class ActionModule(PdAction):
         self._display_refused(bad)
         index = self._index(every)
         self._show_all(good, index)
+        proposed = self._proposal(every, index)
+        self._check_approved(proposed)
         plans = {one.name: one.plan for one in good if one.plan is not None}
         folder = RunFolder.create(index, plans)
         stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
@@ -186,6 +198,8 @@ class ActionModule(PdAction):
             "stay": stay,
             "refused": sorted(index.refused),
             "warnings": list(dict.fromkeys(s for one in good for s in sentences(one.findings.to_plain()))),
+            "digest": proposed.digest,
+            "ansible_stats": self._stats(every, proposed),
         }
         if len(every) == 1 and good:
             return {**result, **self._single(good[0])}
@@ -200,6 +214,47 @@ class ActionModule(PdAction):
         plan = one.plan.to_plain() if one.plan else {}
         return {"plan": plan, "findings": one.findings.to_plain(), "diff": plan.pop("diff", [])}
 
+    # -- what is approved ----------------------------------------------------------------------------------------------------------
+
+    def _proposal(self, every: t.Sequence[One], index: Index) -> Proposal:
+        """What is put before whoever approves it. What becomes of a run that fails is no part of it, but for the proof."""
+        options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
+        return propose(self.args["action"], map(_planned, every), index.waves, options)
+
+    def _asked_for(self) -> approval.Approved | None:
+        return self._once(
+            "approved",
+            lambda: approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"]),
+        )
+
+    def _check_approved(self, proposed: Proposal) -> None:
+        """Write the plan down where that is asked for, and go on only with what was approved. Nothing has been locked by now."""
+        asked = self._asked_for()
+        if self.args["plan_out"]:
+            approval.write(self.args["plan_out"], proposed)
+        findings = asked.against(proposed) if asked else Findings()
+        if asked and findings.errors:
+            lines = asked.proposal.until(proposed) if asked.proposal else []
+            if lines:
+                more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+                told = ["", "What was approved (-), and what it is by now (+):", *lines[:MOST_LINES], *more, ""]
+                self._display.display("\n".join(told))
+            raise self.refused(
+                Refusal("", "The plan is not the one that was approved.", findings.to_plain()), digest=proposed.digest
+            )
+        if asked:
+            self._display.display(f"This is the plan that was approved: {proposed.digest}")
+        elif self._task.check_mode or self.args["plan_out"]:
+            self._display.display(f"To carry out this plan and no other: -e pd_plan_digest={proposed.digest}")
+
+    def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
+        """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
+        is spent, since AWX gives it to all that follow."""
+        spent = approval.ANY if self._asked_for() else None
+        approves = proposed.digest if self._task.check_mode else spent
+        told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
+        return {"data": told, "per_host": False, "aggregate": False}
+
     def _goes(self, one: One) -> bool:
         """Whether it is in a wave: it has work, or is to be proven all the same."""
         proves = self.args["proof"] == "always" and one.action != "remove" and one.plan and one.plan.router.member
@@ -210,11 +265,25 @@ class ActionModule(PdAction):
         names = [one.name for one in every]
         groups = [one.name for one in every if one.works.kind is GROUP] if self.args["spec"] is None else []
         needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
+        if self.args["action"] == "evacuate":
+            needs = self._users(every)
         made = waves(going, self.args["parallel"])
         rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
         refused = {one.name: one.refusal.in_short() for one in every if one.refusal}
         # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.
         return Index([list(wave) for wave in made], rounds, needs, refused, halts=self.args["action"] == "restart")
+
+    def cordons(self) -> dict[str, Cordon]:
+        """With the hosts that this run evacuates: in check mode they have no mark yet."""
+        evacuated = Cordon(by=self.new_run().by, why="evacuated")
+        return {**dict.fromkeys(names_list(self.args["evacuate"]), evacuated), **super().cordons()}
+
+    def _users(self, every: t.Sequence[One]) -> dict[str, list[str]]:
+        """By service of the run, the groups of it that use the service where it is to stop: they leave first."""
+        there = [h for name, h in self.seen().hosts.items() if name in names_list(self.args["evacuate"])]
+        members = [m for host in there for m in host.members]
+        services = [one.name for one in every if one.works.kind is CACHE]
+        return {name: sorted({m.group for m in members if uses(m, name)}) for name in services}
 
     def _wave(self, number: int, index: Index, plans: t.Mapping[str, Plan]) -> dict[str, t.Any]:
         """What the roles ask of a wave: who is in it, and which parts of what may be done there are."""
@@ -240,6 +309,7 @@ class ActionModule(PdAction):
             forget=names_list(self.args["forget_tombstone"]),
             counts=counts,
             allow_scale_down=self.args["allow_scale_down"],
+            evacuated=names_list(self.args["evacuate"]),
             reserved=reserved,
             reach=self.reach(),
             to=one.to,
@@ -374,3 +444,9 @@ class ActionModule(PdAction):
         seen, subject = self.seen(), one.works.subject(one.name, one.judged)
         state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
         self._display.display("\n".join(status.head(state)))
+
+
+def _planned(one: One) -> Planned:
+    """What is said of a workload, its plan only where that may be carried out."""
+    findings = one.refusal.findings if one.refusal else one.findings.to_plain()
+    return Planned(one.name, None if one.refusal else one.plan, findings)

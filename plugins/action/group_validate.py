@@ -18,6 +18,7 @@ from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS, Kind
+from ..plugin_utils import approval
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._look import look_at
@@ -49,6 +50,7 @@ class ActionModule(PdAction):
         check_batch(self._task, self.task_vars)
         check_variables(self._task)
         self._check_words()
+        approval.check_given(self.variable)
         works = workloads_of(self.args["kind"], self)
         results: dict[str, dict[str, t.Any]] = {}
         refusals: list[Refusal] = []

@@ -32,7 +32,7 @@ class ActionModule(RunAction):
         found = {
             name: parcel
             for name, (parcel, course) in self.parcels().items()
-            if (course.unproven if explain else course.goes_on and not (again and course.left))
+            if (course.unproven if explain else course.goes_on and not (again and (course.left or not parcel.renews)))
             and not self._refused(name)
             and parcel.takes_part(course)
         }

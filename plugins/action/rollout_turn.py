@@ -19,6 +19,7 @@ from ..module_utils._core.rollout.next_turn import next_turn
 from ..module_utils._core.rollout.note import Note
 from ..module_utils._core.rollout.told import table
 from ..module_utils._core.rollout.turn import LONGEST_WAIT, Run, Turn
+from ..module_utils._core.spec.workload import CACHE, GROUP
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._rollout_fleet import Known, Looking
@@ -37,6 +38,15 @@ _TOLD = {
     "judge": "judge {0}",
     "return": "return {0}",
     "end": "the end",
+}
+
+
+# And of what a person has said to it.
+_SAID = {
+    "run": "{0}: released, to be changed again",
+    "pause": "it is paused",
+    "go": "it goes on",
+    "abort": "it is given up",
 }
 
 
@@ -69,9 +79,10 @@ class ActionModule(PdAction):
         fleet = {name: replace(one.standing, note=became.get(name, one.standing.note)) for name, one in known.items()}
         said = self._said(known, now) if not before else {}
         if said:
-            turn = Turn("note", notes=said, why="what was said to it")
+            turn = Turn("note", tuple(said), notes=said, why=_SAID[self.state["state"]].format(names(list(said))))
         else:
-            run = Run(self.state["began"], self.state["ends"], self.state["state"] == "go")
+            state, release = self.state, tuple(self.state["release"])
+            run = Run(state["began"], state["ends"], state["state"] == "go", release)
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
@@ -93,7 +104,7 @@ class ActionModule(PdAction):
 
     def _looked(self) -> dict[str, Known]:
         """How all groups stand: those whose hosts were looked at now as they are now."""
-        looking = Looking(self)
+        looking = Looking(self, self.state["release"], self.rollout.on_failure == "return")
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         for name, one in known.items():
             if looking.looked_at({*one.hosts, *one.keeps}):
@@ -188,25 +199,27 @@ class ActionModule(PdAction):
         self._keep(known)
         if turn["why"]:
             self._display.display(f"Rollout {self.rollout.name}: {turn['why']}")
-        workloads = [{"kind": "cache", "name": one} for one in self._services(turn["names"])]
-        workloads += [{"kind": "group", "name": name} for name in turn["names"]]
-        hosts = {host for name in turn["names"] for host in known[name].hosts}
         # What a turn has done is looked at; and before others are chosen, all of it.
-        every = {host for one in known.values() for host in one.hosts}
-        narrow = turn["kind"] in ("change", "return", "soak")
+        seen = turn["names"] if turn["kind"] in ("change", "return", "soak") else list(known)
+        hosts = {host for name in turn["names"] for host in known[name].hosts}
+        looked = {host for name in seen for host in known[name].hosts}
         return {
             "do": turn["kind"],
             "number": turn["number"],
             "names": turn["names"],
             "told": self._told(self._turn(turn)),
-            "workloads": workloads,
+            "workloads": self._workloads(turn["names"]),
             "hosts": sorted(hosts, key=natural),
-            "look": [] if turn["kind"] == "end" else sorted(hosts if narrow else every, key=natural),
+            "seen": self._workloads(seen),
+            "look": [] if turn["kind"] == "end" else sorted(looked, key=natural),
             "gate": self.rollout.name if gate_command(entry_of(self, self.rollout.name)) else "",
         }
 
-    def _services(self, groups: t.Iterable[str]) -> list[str]:
-        return list(dict.fromkeys(one for name in groups for one in _caches.deployed_for(self, name)))
+    def _workloads(self, groups: t.Sequence[str]) -> list[dict[str, str]]:
+        """The groups, with the services that they use before them."""
+        services = dict.fromkeys(one for name in groups for one in _caches.deployed_for(self, name))
+        found = [{"kind": CACHE.name, "name": one} for one in services]
+        return found + [{"kind": GROUP.name, "name": name} for name in groups]
 
     def _unwritten(self, turn: Plain, known: t.Mapping[str, Known]) -> dict[str, str]:
         """Groups whose note is on no host, with why. On one is enough: the record that was written last holds."""

@@ -20,7 +20,10 @@ description:
     removal take one workload a wave, unless O(parallel) says more.
   - One of several whose plan is refused takes nothing from the others, as long as there is something to do for any of them. The run fails
     at its end, where M(inferops.pd.group_verdict) tells it.
-  - It runs on the controller and changes nothing. With C(--diff) the plans are printed, those of several below a table of what changes.
+  - Given what was approved (O(plan_digest), O(plan_file)), it fails where the plan is another one by now. Nothing has been locked on any
+    host by then.
+  - It runs on the controller and changes nothing there but O(plan_out). With C(--diff) the plans are printed, those of several below a
+    table of what changes.
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
@@ -61,7 +64,7 @@ options:
   action:
     description: What is wanted.
     type: str
-    choices: [deploy, scale, restart, heal, remove]
+    choices: [deploy, scale, restart, heal, evacuate, remove]
     default: deploy
   to:
     description:
@@ -85,6 +88,12 @@ options:
     description: Whether O(action=deploy) may lower a count to the inventory's.
     type: bool
     default: false
+  evacuate:
+    description: For O(action=evacuate), the hosts that are to be empty. Nobody is seated there.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   lost_hosts:
     description: Hosts that do not answer and that you state are fenced. Their members count as gone.
     type: list
@@ -130,6 +139,28 @@ options:
     description: Whether a pending configuration fails the task, for pipelines.
     type: bool
     default: false
+  plan_out:
+    description:
+      - A file of the controller to write the plan into, as it is approved, in check mode too. It is replaced whole, and readable for its
+        user alone. Values of variables are in it as C(--diff) shows them, secrets are not.
+    type: path
+    version_added: 0.2.0
+  plan_digest:
+    description:
+      - The digest of the plan that was approved. The task fails where the plan is another one.
+      - With V(any) whatever it is is carried out, as without this option; O(plan_file) is compared all the same. Empty text is an error.
+    type: str
+    version_added: 0.2.0
+  plan_digests:
+    description: The digests of its workloads, by name, as C(pd_plan_digests) of the run that told it. They say which one differs.
+    type: raw
+    version_added: 0.2.0
+  plan_file:
+    description:
+      - The file that was written by O(plan_out) when the plan was approved, with which the difference is shown line by line.
+      - Without O(plan_digest) it stands for its digest.
+    type: path
+    version_added: 0.2.0
 seealso:
   - module: inferops.pd.cache_plan
   - module: inferops.pd.host_facts
@@ -138,6 +169,14 @@ seealso:
 """
 
 EXAMPLES = r"""
+- name: Carry out what was approved, and nothing else
+  inferops.pd.group_plan:
+    name: qwen3-32b
+    plan_digest: "{{ approved }}"
+    plan_file: plan.json
+  register: planned
+  run_once: true
+
 - name: Ask every host what there is
   inferops.pd.host_facts:
     models: [/models/Qwen3-32B]
@@ -201,6 +240,10 @@ waves:
     rounds:
       description: How many rounds of renewal it has.
       type: int
+    retirements:
+      description: The numbers of the rounds in which members stop whose place others have taken.
+      type: list
+      elements: int
     fetches:
       description: Whether images may have to be fetched.
       type: bool
@@ -224,6 +267,10 @@ stay:
   returned: always
   type: list
   elements: str
+digest:
+  description: The digest of what the run would do, by which it can be approved.
+  returned: always
+  type: str
 refused:
   description: Of several, those whose plan is refused. The others are carried out.
   returned: always

@@ -36,7 +36,7 @@ options:
     type: int
     default: 0
   round:
-    description: Which round of renewal of the wave, from 0, for the phases of one. Left out, what is not renewed.
+    description: Which round of renewal or of retirement of the wave, by its number, for the phases of one. Left out, what is in none.
     type: int
   phase:
     description:
@@ -44,6 +44,8 @@ options:
         that failed nothing is.
       - V(prepare), after images were fetched. Good means that all hosts have them, and the same.
       - V(lock), after the locks were taken. Good means that every host of the plan has said yes to it.
+      - V(withdraw), after hooks were told that clients go elsewhere. Good means that none may still send requests, so that members may
+        stop.
       - V(leave), after members were taken out of the router. Good means that it has let them go, so that they may stop.
       - V(router_stop), after the router was stopped. Good means that it is gone and every host answers, so that engines may stop.
       - V(stop), after members were stopped. Good means that each is seen to be gone, so that members may start.
@@ -51,10 +53,11 @@ options:
       - V(start), after the engines were started and waited for. Good means that the router may start.
       - V(renewal), the same after a round of renewal, and after the last one.
       - V(settle), after router and proof. It puts together what is to be written of each.
+      - V(announce), after hooks were told of what serves. It puts together what is written of each, and what of the endpoint follows.
       - V(final), after it was written. Good means that a group serves, its router has its peers, and the proof was good.
       - V(close), at the end of the run, once. It tells what failed, one workload below the other, and fails the task if anything has.
     type: str
-    choices: [open, prepare, lock, leave, router_stop, stop, forget, start, renewal, settle, final, close]
+    choices: [open, prepare, lock, withdraw, leave, router_stop, stop, forget, start, renewal, settle, announce, final, close]
     required: true
   stops:
     description: Whether what this run has started is stopped again where the verdict on it is bad.
@@ -110,6 +113,10 @@ serves:
   type: bool
 undoes:
   description: Whether what the run has started of any is to be stopped again.
+  returned: unless O(phase=close)
+  type: bool
+retires:
+  description: Whether members of any may stop whose place others have taken.
   returned: unless O(phase=close)
   type: bool
 unproven:

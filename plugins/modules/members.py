@@ -52,6 +52,8 @@ options:
       - V(lock) takes the group's lock and does nothing else, on the first host of the plan before any other one. A plan that rests on
         what is no more is refused here.
       - V(unlock) gives the lock back, where another host has refused it.
+      - V(deregister) says in the group's record that its endpoint is out of service, before hooks are told so.
+      - V(drain) gives what runs in the engines time to end, once clients are sent elsewhere and before their router stops.
       - V(leave) takes members that will stop out of a router that can be told so, on the router's host.
       - V(router_stop) removes the router where the plan does not keep it.
       - V(stop) removes the other members that leave. On a deploy or scale they finish their requests first, marked as draining.
@@ -62,7 +64,7 @@ options:
       - V(endpoint) writes the group's record and releases the lock.
       - V(forget) deletes what is left of the group on the host.
     type: str
-    choices: [prepare, lock, unlock, leave, router_stop, stop, start, undo, router, endpoint, forget]
+    choices: [prepare, lock, unlock, deregister, drain, leave, router_stop, stop, start, undo, router, endpoint, forget]
   secrets:
     description:
       - Values of secret environment variables, by workload and role. They are written to a file that only the member's user can read,
@@ -75,8 +77,8 @@ options:
   orders:
     description:
       - Filled in by the action plugin. What is to be done for each workload, each with C(plan) (the slice of this host) and C(phase).
-        Beside them C(registered) (V(yes), V(no) or V(keep)), C(state), C(why) and C(lift) are for V(endpoint) and V(forget), and
-        C(router) and C(peers) (options of M(inferops.pd.router_peers)) for V(leave) and V(router).
+        Beside them C(registered) (V(yes), V(no) or V(keep)), C(state), C(why) and C(lift) are for V(endpoint) and V(forget), C(hooks)
+        for V(endpoint), and C(router) and C(peers) (options of M(inferops.pd.router_peers)) for V(leave) and V(router).
     type: list
     elements: dict
     default: []

@@ -105,6 +105,11 @@ hosts:
   returned: with O(phase=noted)
   type: list
   elements: str
+seen:
+  description: The groups, and the services that they use, that are looked at before the next turn.
+  returned: with O(phase=noted)
+  type: list
+  elements: dict
 look:
   description: The hosts that are looked at before the next turn.
   returned: with O(phase=noted)

@@ -30,6 +30,8 @@ class RunAction(PdAction):
     """Subclasses give `step`, under which what hosts say is kept."""
 
     _requires_connection = True
+    # The differences that modules of this task have told.
+    _diffs: t.Sequence[t.Any] = ()
 
     @property
     def host(self) -> str:
@@ -44,7 +46,11 @@ class RunAction(PdAction):
         return int(self.args["wave"])
 
     def parcels(self) -> dict[str, tuple[Parcel, Course]]:
-        """This host's part of the wave, with how far each workload has come."""
+        """This host's part of the wave, with how far each workload has come. A host that only has hooks of a workload has none of it."""
+        return {name: one for name, one in self.every_parcel().items() if one[0].plan.hosts}
+
+    def every_parcel(self) -> dict[str, tuple[Parcel, Course]]:
+        """The same with those of which it only has hooks."""
         found = self.folder.parcels(self.wave, self.host, self.args.get("round"))
         courses = self.folder.courses(self.wave, found)
         return {name: (parcel, courses[name]) for name, parcel in found.items()}
@@ -86,6 +92,7 @@ class RunAction(PdAction):
         """Run a module of the collection on the host for these workloads, and give what it says of each."""
         given = {key: value for key, value in arguments.items() if value is not None}
         result = self._execute_module(module_name=f"inferops.pd.{name}", module_args=given, task_vars=self.task_vars)
+        self._diffs = [*self._diffs, *t.cast("t.Iterable[t.Any]", result.get("diff") or ())]
         self._told_too += [str(one) for one in t.cast("t.Iterable[t.Any]", result.get("warnings") or ())]
         found = result.get("workloads")
         if isinstance(found, dict) and not result.get("failed"):

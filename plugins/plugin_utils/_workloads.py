@@ -41,7 +41,7 @@ from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.spec import parse as spec_parse
 from ..module_utils._core.template.cache_template import CacheTemplate, render
 from ..module_utils._core.template.template import GroupTemplate
-from . import _caches
+from . import _caches, _hooks
 from ._action import PdAction, known_of
 
 
@@ -66,8 +66,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to` and `release` as in a
-    plan's Request."""
+    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to`, `release` and `evacuated` as
+    in a plan's Request."""
 
     name: str
     hosts: t.Mapping[str, Host]
@@ -79,6 +79,7 @@ class Asked:
     forget: t.Sequence[str] = ()
     counts: t.Mapping[str, int] | None = None
     allow_scale_down: bool = False
+    evacuated: t.Sequence[str] = ()
     reserved: Reserved = NOTHING_RESERVED
     reach: Reach = EVERYWHERE
     to: To = "spec"
@@ -182,6 +183,8 @@ class Groups(Workloads):
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:
         verdict = self.action.verdict(name, entry, known)
+        if verdict.group is not None:
+            _hooks.check(self.action, verdict.group, verdict.findings)
         return Judged(name, verdict.findings, verdict.group, verdict.template)
 
     def places(self, judged: Judged) -> list[Place]:
@@ -226,6 +229,8 @@ class Groups(Workloads):
             asked.reality(asked.silent(patterns)),
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
+            evacuated=asked.evacuated,
+            wired=_hooks.wired(self.action, group.name, group.endpoint.hooks, asked.hosts, Findings()),
             release=asked.release,
             catalogue=self.action.catalogue(),
         )
@@ -241,6 +246,8 @@ class Groups(Workloads):
 
     def _of_record(self, entry: t.Any, asked: Asked) -> FromRecord:
         patterns = self.patterns(asked.name, entry)
+        group = spec_parse(asked.name, entry, Findings()) if entry is not None else None
+        named = group.endpoint.hooks if group else ()
         return FromRecord(
             asked.name,
             t.cast("Action", asked.action),
@@ -248,13 +255,15 @@ class Groups(Workloads):
             patterns,
             asked.reality(asked.silent(patterns)),
             self.action.catalogue(),
-            spec_parse(asked.name, entry, Findings()) if entry is not None else None,
+            group,
             asked.release,
+            _hooks.wired(self.action, asked.name, named, asked.hosts, Findings()),
         )
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         silent = asked.silent(self.patterns(asked.name, entry))
-        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent)), findings)
+        known = _hooks.wired(self.action, asked.name, (), asked.hosts, findings)
+        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent), wired=known), findings)
 
 
 class Caches(Workloads):
@@ -301,7 +310,8 @@ class Caches(Workloads):
         asked = asked.on_plane("data")
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
-        request = ServiceRequest(service, template, patterns, t.cast(Action, asked.action), reality)
+        action = t.cast(Action, asked.action)
+        request = ServiceRequest(service, template, patterns, action, reality, evacuated=asked.evacuated)
         return core_plan.make(request, judged.findings)
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:

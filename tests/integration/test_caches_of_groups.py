@@ -101,6 +101,20 @@ def test_the_service_is_there_before_the_members_that_use_it(site: Site) -> None
     _a_restart_of_the_group_leaves_it_alone(site)
 
 
+def test_services_are_approved_like_groups(site: Site, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    site.play("caches", "--check", pd_plan_out=file).ok()
+    digest = json.loads(file.read_text())["digest"]
+    assert site.untouched()
+    site.play("caches", pd_plan_digest=digest).ok()
+    assert set(site.pids()) == {"lm-cache-0"}
+    assert "plan-not-approved" in site.play("caches", pd_plan_digest=digest).refused().out
+    site.play("caches_remove", "--check", pd_cache="lm", pd_plan_out=file).ok()
+    assert "plan-not-approved" in site.play("caches", pd_plan_file=file).refused().out
+    site.play("caches_remove", pd_cache="lm", pd_plan_file=file).ok()
+    assert site.pids() == {}
+
+
 def _it_is_in_use(site: Site) -> None:
     before = site.pids()
     refused = site.play("caches_remove", pd_cache="lm").refused()

@@ -153,7 +153,7 @@ def test_members_stop_first_where_there_is_no_router_that_could_send_requests() 
     group.kill("demo-prefill-0", "demo-router-0")
     made = again(group, sglang())
     assert rounds(made) == []
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
     assert again(group, sglang()).steps() == []
 
 
@@ -164,7 +164,24 @@ def test_members_stop_first_where_no_decode_serves() -> None:
         group.live(name).update(ready=False, restarts=1)
     made = again(group, sglang(membership="restart"))
     assert rounds(made) == []
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_a_prefill_that_is_down_is_gone_before_a_decode_starts_beside_it(stale: bool) -> None:
+    """Started by hand in that moment, it would be met by the decode, and then replaced at its address."""
+    raw = sglang(prefill=2 - stale, membership="restart")
+    group = deployed(raw)
+    group.kill("demo-prefill-0", *([] if stale else ["demo-decode-0", "demo-decode-1"]))
+    there: dict[str, list[str]] = {}
+
+    def before_phase(phase: str) -> None:
+        there[phase] = [m["label"]["member"] for facts in group.facts.values() for m in facts["members"]]
+
+    group.carry_out(group.plan(raw), before_phase=before_phase)
+    assert "demo-prefill-0" not in there["start"]
+    assert group.live("demo-prefill-0")["ready"]
+    assert again(group, raw).steps() == []
 
 
 def test_members_stop_first_where_the_router_is_the_operators() -> None:
@@ -180,7 +197,7 @@ def test_members_stop_first_where_the_router_is_the_operators() -> None:
     group.kill("demo-prefill-0")
     made = again(group, raw)
     assert rounds(made) == []
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
     assert "Nothing is served meanwhile" in only(made.findings, "decode-renewed").message
 
 
@@ -266,3 +283,94 @@ def test_a_router_that_is_replaced_early_has_no_prefill_that_others_are_renewed_
     made = group.plan(raw)
     assert rounds(made) == [["demo-decode-0"]]
     assert made.router["early"] == ["demo-decode-0", "demo-prefill-1"]
+
+
+def test_a_member_that_does_not_come_back_from_its_round_is_the_last_that_goes() -> None:
+    """The other decode may be the last that serves. It goes on with the prefill that it knows, and the one that came waits outside."""
+    raw = sglang(readiness="any_per_role")
+    group = deployed(raw)
+    group.kill("demo-prefill-0")
+    made = group.plan(raw)
+    assert rounds(made) == [["demo-decode-0"], ["demo-decode-1"]]
+    waits, late = [], []
+
+    def before_phase(phase: str) -> None:
+        waits.extend([phase] if phase == "wait" else [])
+        # In the first round, and from there on.
+        late.extend(["demo-decode-0"] if len(waits) == 2 else [])
+
+    before = group.live("demo-decode-1")["process_id"]
+    group.carry_out(made, never_ready=late, before_phase=before_phase)
+    assert group.live("demo-decode-1")["process_id"] == before
+    assert reached(group) == {group.live(name)["label"]["url"] for name in ("demo-prefill-1", "demo-decode-1")}
+    assert all(not facts["locks"] for facts in group.facts.values())
+    # The next run is told of the decode that is down, replaces it, and goes on.
+    group.kill("demo-decode-0")
+    again(group, raw)
+    assert group.live("demo-decode-1")["process_id"] != before
+    assert again(group, raw).steps() == []
+    assert len(reached(group)) == 4
+
+
+def test_a_prefill_that_waits_for_a_round_is_told() -> None:
+    raw = sglang(readiness="any_per_role")
+    group = deployed(raw)
+    group.kill("demo-prefill-0")
+    waits, late = [], []
+
+    def before_phase(phase: str) -> None:
+        waits.extend([phase] if phase == "wait" else [])
+        late.extend(["demo-decode-0"] if len(waits) == 2 else [])
+
+    hosts = memory.Hosts(group.facts, never_ready=late, before_phase=before_phase)
+    course = memory.Wave([group.plan(raw).value], hosts).run()["demo"]
+    assert course.waits == ("demo-prefill-0",)
+    assert "demo-prefill-0 waits outside of the router: a decode member did not come back" in course.told
+
+
+def test_rounds_of_one_group_are_no_matter_of_another() -> None:
+    """A host is lost while one is renewed. The other has no rounds, and ends as it would by itself: nothing of it is taken back."""
+    hosts = {f"h{number}": {"gpus": 4} for number in range(1, 6)}
+    site = Fleet(**hosts)
+    mine = sglang()
+    site.deploy(mine)
+    site.kill("demo-prefill-0")
+    other = sglang(prefill=1, decode=1)
+    other["roles"]["prefill"]["hosts"], other["roles"]["decode"]["hosts"] = "h4", "h5"
+    other["roles"]["router"] |= {"hosts": "h4", "port": 8001}
+    plans = [site.plan(mine).value, site.plan(other, name="other").value]
+    phases: list[str] = []
+    told = memory.Hosts(site.facts, undo=True, before_phase=phases.append)
+    # From the end of the last round on.
+    told.silent = lambda host: host == "h5" and phases.count("wait") >= 4
+    courses = memory.Wave(plans, told).run()
+    assert not courses["demo"].failed, courses["demo"].told
+    assert courses["other"].failed
+    assert not courses["other"].undoes
+    noted = {place["id"] for place in site.facts["h4"]["records"]["other"]["members"]}
+    assert noted == {"other-prefill-0", "other-decode-0", "other-router-0"}
+
+
+def test_what_was_to_be_taken_back_on_a_host_that_is_lost_is_still_named() -> None:
+    """pd_on_failure: stop. It may run on there, and nobody replaces it elsewhere as if it had never been."""
+    raw = sglang(prefill=1, decode=1)
+    group = Fleet(h1={"gpus": 4}, h2={"gpus": 1}, h3={"gpus": 1}, h4={})
+    phases: list[str] = []
+    made = group.plan(raw)
+    on = made.members["demo-decode-0"]["parts"][0]["host"]
+
+    def before_phase(phase: str) -> None:
+        phases.append(phase)
+        if phase == "wait":
+            group.silent.add(on)
+
+    assert not group.carry_out(made, undo=True, before_phase=before_phase)
+    noted = {place["id"] for place in group.facts["h1"]["records"]["demo"]["members"]}
+    assert noted == {"demo-decode-0", "demo-router-0"}
+    held = group.plan(raw)
+    assert held.who("create") == ["demo-router-0"]
+    group.silent.clear()
+    # The lock that it could not give back has run out by then.
+    group.facts[on]["locks"] = {}
+    again(group, raw)
+    assert again(group, raw).steps() == []

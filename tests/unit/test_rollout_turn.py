@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run does next with a rollout: who is in which wave, what goes first, what waits, and what is refused. What chance may do to all of it
-is in test_rollout_histories.py."""
+"""What a run does next with a rollout: who is in which wave, what goes first, what waits, and what is refused. What chance may do to all
+of it is in test_rollout_histories.py."""
 
 from __future__ import annotations
 
@@ -169,6 +169,21 @@ def test_room_is_left_for_what_is_out_for_any_reason():
     assert [groups[name].labels["site"] for name in turn(of, groups).names] == ["ams"]
 
 
+def test_who_was_about_to_be_changed_and_serves_takes_nobodys_room():
+    of = rollout(waves=[{"percent": 50, "max_unavailable": {"site": 1}}, {"percent": 100}])
+    last = [name for name, wave in draw(of, fleet()).items() if wave == 2]
+    groups = noted(of, fleet(), **dict.fromkeys(last, "changing"))
+    assert (turn(of, groups).kind, turn(of, groups).wave) == ("change", 1)
+    # Of another rollout it is about to be out.
+    other = Note("s", "1" * 16, 1, "changing", NOW, "new")
+    few = rollout(groups="g1,g2", waves=[{"percent": 100, "max_unavailable": {"site": 1}}])
+    mine = noted(few, fleet(2), g1="passed")
+    groups = {**fleet(4), **mine, "g4": replace(fleet(4)["g4"], note=other)}
+    found = turn(few, groups)
+    assert (found.kind, found.failed) == ("end", True)
+    assert "where g4 is out or failed" in found.why
+
+
 def test_soaking_groups_take_a_place_of_those_that_go_at_a_time():
     of = rollout(waves=[{"percent": 100, "parallel": 3, "soak": 600}])
     groups = noted(of, fleet(), g1="soaking", g2="soaking")
@@ -277,6 +292,16 @@ def test_a_return_that_failed_is_tried_again_by_the_next_run_alone():
     assert turn(of, groups).kind == "end"
     assert "g1 has failed (it broke; no answer); g1 could not be returned" in turn(of, groups).why
     assert turn(of, groups, NOW + 60, began=NOW + 60).kind == "return"
+
+
+def test_returns_leave_as_many_in_service_as_changes_do():
+    of = rollout(waves=[{"percent": 100, "max_unavailable": {"site": 1}, "parallel": 4, "soak": 60}])
+    groups = held_after(of, noted(of, fleet(), g1="failed", g2="failed", g3="failed"))
+    assert sorted(groups[name].labels["site"] for name in turn(of, groups).names) == ["ams", "fra"]
+    # One that is out already takes nobody's place.
+    groups["g3"] = replace(groups["g3"], state="error")
+    back = turn(of, groups).names
+    assert set(back) == {"g2", "g3"}
 
 
 def test_what_failed_before_it_stopped_runs_what_it_ran_and_is_not_restarted_for_it():
@@ -398,19 +423,25 @@ NOTE = Note(
 def test_a_note_is_kept_as_it_was_and_says_no_more_than_it_must():
     assert notes.read(NOTE.to_plain(), "the record") == NOTE
     assert notes.read(None, "the record") is None
-    assert set(Note("r", "d", 1).to_plain()) == {"rollout", "digest", "wave", "state", "since"}
+    assert set(Note("r", "d", 1).to_plain()) <= {"rollout", "digest", "wave", "state", "since"}
 
 
 @pytest.mark.parametrize(
     "change",
     [{"wave": 0}, {"wave": "2"}, {"state": "wandering"}, {"state": 1}, {"since": "now"}, {"before": []}, {"begun": {"members": 1}},
-     {"rollout": None}, {"begun": {"members": {"m": {}}}}],
+     {"rollout": None}, {"rollout": "r\x1b[2J"}, {"begun": {"members": {"m": {}}}}],
 )  # fmt: skip
 def test_a_damaged_note_is_told_as_that(change):
     with pytest.raises(DamagedError, match="Reading the record of g1: it is damaged"):
         notes.read({**NOTE.to_plain(), **change}, "the record of g1")
     with pytest.raises(DamagedError):
         notes.read("soaking", "the record of g1")
+
+
+def test_what_a_record_says_is_fit_to_be_shown():
+    shown = notes.read({**NOTE.to_plain(), "why": "it \x1b[2Jbroke\n" + "x" * 5000}, "the record")
+    assert shown.why.startswith("it broke xxx")
+    assert len(shown.why) <= 1000
 
 
 def test_what_is_damaged_goes_no_further():
@@ -439,10 +470,16 @@ def test_what_is_damaged_goes_no_further():
         ({"waves": [{"groups": ["g1"]}]}, {}, "rollout-left-out", "are selected, and in no wave", "percent: 100"),
         ({}, {"g3": {"labels": {}}}, "rollout-label", "waves[1]: g3 has no label 'site'", "pd_groups.g3"),
         ({}, {"g3": {"silent": ("h3",)}}, "rollout-silent", "g3: h3 does not answer", "Bring it back"),
-        ({}, {"g3": {"state": "partial", "message": "no router"}}, "rollout-not-running", "g3: it is partial (no router).", "deploy -e pd_group=g3"),
+        ({}, {"g3": {"state": "partial", "message": "no router"}}, "rollout-not-running", "g3: it is partial (no router).", "deploy -e"),
         ({}, {"g3": {"held": "returned"}}, "rollout-held", "g3: it is held: returned", "-e pd_release=g3"),
         ({}, {"g3": {"no_return": "secret HF_TOKEN is gone"}}, "rollout-no-return", "secret HF_TOKEN is gone", "on_failure: hold"),
-        ({"window": {"from": "08:00", "to": "08:10"}}, {}, "rollout-window", "open for 10 minutes, and the step of g1 takes about 14 minutes", "longer"),
+        (
+            {"window": {"from": "08:00", "to": "08:10"}},
+            {},
+            "rollout-window",
+            "open for 10 minutes, and the step of g1 takes about 14 minutes",
+            "longer",
+        ),
         ({}, {"g3": {"note": Note("s", "1" * 16, 1)}}, "rollout-overlap", "g3: rollout s has it (wave 1, planned)", "pd_rollout=s"),
     ],
 )  # fmt: skip

@@ -27,7 +27,10 @@ FLOORS: tuple[dict[str, str], ...] = (
         "watch": "when a member is ready, what its log says",
         "proof": "what shows that the KV cache moved",
     },
-    {"recipes": "what the files of pd_modes/ say: modes, providers, kinds of cache services; what an engine is asked"},
+    {
+        "recipes": "what the files of pd_modes/ say: modes, providers, kinds of cache services; what an engine is asked",
+        "hooks": "who is given the endpoint of a group: what each is asked, and what its files say",
+    },
     {"spec": "what a user writes, read; and what is known beside it"},
     {"template": "what all members of a role have in common: command lines, files, connectors"},
     {"rules": "what a spec is refused for, or warned of"},
@@ -46,11 +49,11 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # All that _core imports beside itself: no I/O, no Ansible, nothing to install. `time` formats, `random` has a seed, `zoneinfo` reads what
 # the machine knows of the world's clocks.
 PURE = {
-    "__future__", "contextlib", "dataclasses", "datetime", "difflib", "fnmatch", "functools", "hashlib", "heapq", "ipaddress", "json", "math", "random",
-    "re", "shlex", "time", "typing", "unicodedata", "zoneinfo",
+    "__future__", "contextlib", "csv", "dataclasses", "datetime", "difflib", "fnmatch", "functools", "hashlib", "heapq", "io",
+    "ipaddress", "json", "math", "random", "re", "shlex", "time", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
-HOST_ROOMS = {"base", "facts", "runtimes", "work", "watch", "proof"}
+HOST_ROOMS = {"base", "facts", "hooks", "runtimes", "work", "watch", "proof"}
 
 # The folders, as the table of docs/architecture.md has them: what each may import beside itself.
 FOLDERS: dict[str, set[str]] = {

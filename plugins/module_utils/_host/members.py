@@ -14,11 +14,12 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .._core.base.checked import DamagedError, ports_of
+from .._core.base.checked import Checked, DamagedError, ports_of
 from .._core.base.errors import PdError
 from .._core.base.plain import to_plain
 from .._core.base.printable import printable
 from .._core.facts import applied, observed, record
+from .._core.facts.cordon import Cordon
 from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
@@ -31,7 +32,20 @@ from . import lock
 from .drain import drain
 from .wait import ENGINE_ROLES, doubts
 
-PHASES = ("prepare", "lock", "unlock", "leave", "router_stop", "stop", "start", "router", "endpoint", "forget")
+PHASES = (
+    "prepare",
+    "lock",
+    "unlock",
+    "deregister",
+    "drain",
+    "leave",
+    "router_stop",
+    "stop",
+    "start",
+    "router",
+    "endpoint",
+    "forget",
+)
 # What one record says differently from another without saying another thing.
 _BOOKKEEPING = ("serial", "lock", "updated")
 _NEW_PLAN = "Run again: the new plan takes what is free then."
@@ -58,6 +72,8 @@ class Order:
     router: t.Sequence[t.Mapping[str, t.Any]] = ()
     peers: t.Mapping[str, t.Any] | None = None
     keys: t.Mapping[str, str] = field(default_factory=dict, repr=False)
+    # What the record says of hooks that were told of the endpoint; None for what the plan says of them.
+    hooks: t.Mapping[str, t.Any] | None = None
 
 
 def look(driver: Driver) -> t.Sequence[Live]:
@@ -115,6 +131,8 @@ class Work:
             "prepare": self._prepare,
             "lock": self._lock,
             "unlock": self._unlock,
+            "deregister": self._take_out,
+            "drain": self._drain,
             "leave": self._leave,
             "router_stop": self._router_stop,
             "stop": self._stop,
@@ -174,6 +192,26 @@ class Work:
                 # It was locked and nothing else: nothing of that stays.
                 self._sweep()
 
+    def _take_out(self) -> None:
+        """Before any hook is told that clients go elsewhere, the record says so: a run that dies after it is seen to have begun."""
+        self._begin()
+        self._deregister()
+
+    def _drain(self) -> None:
+        """Clients are sent elsewhere, and the router goes next: what runs in the engines behind it is given time to end. These are of the
+        formation that the record has: that of a restart is still to come."""
+        self._begin()
+        formation = (self._record() or {}).get("formation")
+        labels = [live["label"] for live in self.before.values() if live["state"] == "running"]
+        engines = [
+            label for label in labels if label["role"] in ENGINE_ROLES and label.get("formation") in (None, formation)
+        ]
+        if self.order.check or not engines:
+            return
+        with self._held(), ThreadPoolExecutor(max_workers=min(16, len(engines))) as pool:
+            left = pool.map(lambda one: self.world.drain(one, _drain_of(one), ()), engines)
+            self.drained = {label["member"]: text for label, text in zip(engines, left) if text}
+
     def _leave(self) -> None:
         """Members are taken out of the router, which is a change like any other (service.py makes it)."""
         self._begin()
@@ -185,7 +223,7 @@ class Work:
 
     def _stop(self) -> None:
         self._begin()
-        draining = self.share.action in ("scale", "deploy", "heal")
+        draining = self.share.action not in ("restart", "remove")
         self._hold_ports()
         if draining and not self.order.check:
             self._mark_draining()
@@ -215,7 +253,9 @@ class Work:
 
     def _endpoint(self) -> None:
         self.doubts = {} if self.order.check else self._doubted()
-        if self.part.part:
+        if self.part.forgets and not self.before:
+            self._forget_record()
+        elif self.part.part:
             with self._locked():
                 now = self._record() or {}
                 after = self._after(now)
@@ -232,6 +272,14 @@ class Work:
                     self.store.write_holds(self.group, [])
             lock.release(self.store, self.group, self.order.holder)
             self._sweep()
+
+    def _forget_record(self) -> None:
+        """Of a host that was emptied: with the last member its record goes, and the host is nobody's concern."""
+        with self._locked():
+            self.record_changed = self._record() is not None
+            if not self.order.check:
+                lock.check(self.store, self.group, self.order.holder)
+                self.store.delete_group(self.group)
 
     def _doubted(self) -> dict[str, t.Any]:
         """What members have logged that makes their answers doubtful: the proof has just sent them requests."""
@@ -257,7 +305,9 @@ class Work:
             why = str((now.get("endpoint") or {}).get("why") or "")
         else:
             why = "" if registered else printable(self.order.why, 600)
-        return {**after, "endpoint": {**endpoint, "registered": registered, **({"why": why} if why else {})}}
+        told: dict[str, t.Any] = {"why": why} if why else {}
+        told |= {} if self.order.hooks is None else {"hooks": dict(self.order.hooks)}
+        return {**after, "endpoint": {**endpoint, "registered": registered, **told}}
 
     def _forget(self) -> None:
         if not self.part.part:
@@ -306,7 +356,8 @@ class Work:
                 self.record_changed = True
                 if not self.order.check:
                     lock.check(self.store, self.group, self.order.holder)
-                    self.store.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False}})
+                    told = {"why": printable(self.order.why, 600)} if self.order.why else {}
+                    self.store.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False, **told}})
 
     # -- may we? -------------------------------------------------------------------------------------------------------------------
 
@@ -361,6 +412,9 @@ class Work:
             stale = "another run has changed its members since the plan was made"
         elif seen.host and observed.digest(labels, seen.together) != seen.host:
             stale = "another run has changed the members of this host since the plan was made"
+        cordon = self.store.cordon() if self.part.create and not seen.cordoned else None
+        if cordon:
+            self._refuse_cordoned(Cordon.read(Checked(cordon, "the mark of this host")))
         if not stale:
             return
         newest = sorted(labels, key=lambda label: -float(label.get("created") or 0))[:3]
@@ -372,6 +426,13 @@ class Work:
             f"Checking the plan for {self.host}",
             f"{stale}; " + (f"created last: {', '.join(ages)}" if ages else "there are none any more"),
             "Nothing was changed here. Run again: the new plan takes it into account.",
+        )
+
+    def _refuse_cordoned(self, cordon: Cordon) -> t.NoReturn:
+        raise HostError(
+            f"Checking the plan for {self.host}",
+            f"it has been {cordon.told()} since the plan was made",
+            "Nothing was changed here. Run again: the new plan seats nobody there.",
         )
 
     def _assert_one_formation(self) -> None:
@@ -455,7 +516,7 @@ class Work:
         try:
             if draining and live["state"] == "running" and self._is_ours(name):
                 upstream = to_plain(self.share.upstream) if live["label"]["role"] == "decode" else ()
-                left = self.world.drain(live["label"], float(stop.get("drain") or 0), upstream)
+                left = self.world.drain(live["label"], _drain_of(live["label"]), upstream)
                 if left:
                     self.drained[name] = left
             with self.store.lock():
@@ -572,7 +633,8 @@ class Work:
         registered stays so, until it is known that it does not serve."""
         now = self._record() or {}
         after = self.share.record
-        if not (self.part.create or self.part.adopt or record.differs(after, now)):
+        hooked = _hooks(after) != _hooks(now)
+        if not (self.part.create or self.part.adopt or hooked or record.differs(after, now)):
             return
         if now.get("formation") == after.get("formation") and now.get("state") != record.REMOVED:
             after = {**after, "endpoint": {**(after.get("endpoint") or {}), **_registered(now)}}
@@ -595,6 +657,15 @@ def argv_digest(part: Part) -> str:
 
 def _registered(rec: t.Mapping[str, t.Any]) -> dict[str, bool]:
     return {"registered": bool((rec.get("endpoint") or {}).get("registered"))}
+
+
+def _drain_of(label: t.Mapping[str, t.Any]) -> float:
+    """For how many seconds a member may drain."""
+    return float((label.get("stop") or {}).get("drain") or 0)
+
+
+def _hooks(rec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    return (rec.get("endpoint") or {}).get("hooks") or {}
 
 
 def _says(rec: t.Mapping[str, t.Any]) -> str:

@@ -129,6 +129,7 @@ class Call:
                 router=every(raw, "router"),
                 peers=raw.get("peers"),
                 keys=self.keys.get(share.group) or {},
+                hooks=raw.get("hooks"),
             )
 
 

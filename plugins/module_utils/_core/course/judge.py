@@ -8,12 +8,15 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..base.plain import Plain
+from ..base.words import by_number, names
 from ..plan.value import Plan, Start
 from ..report import verdict
 from ..report.verdict import Result
 from ..spec.workload import KINDS
+from . import hooks
 from .course import Course, Ending
-from .orders import TAKES_DOWN, deregisters, leaves, stops
+from .orders import TAKES_DOWN, deregisters, leaves, stops, withdraws
 
 # What each host of a plan said of the workload, by the step that it was said in, in the order of STEPS. A step of a round of renewal has
 # the round's number behind a dot, and comes after all that have none.
@@ -23,6 +26,9 @@ STEPS = (
     "prepare",
     "lock",
     "unlock",
+    "deregister",
+    "withdraw",
+    "drain",
     "leave",
     "router_stop",
     "stop",
@@ -33,10 +39,24 @@ STEPS = (
     "router",
     "proof",
     "gate",
+    "announce",
     "endpoint",
 )
 # Phases after which a course is judged, and the steps that each verdict rests on.
-PHASES = ("prepare", "lock", "leave", "router_stop", "stop", "forget", "start", "renewal", "settle", "final")
+PHASES = (
+    "prepare",
+    "lock",
+    "withdraw",
+    "leave",
+    "router_stop",
+    "stop",
+    "forget",
+    "start",
+    "renewal",
+    "settle",
+    "announce",
+    "final",
+)
 _ENGINES = ("start", "wait")
 _ROUTER = ("leave", "router", "proof", "gate")
 _NOTHING: Result = {"unreachable": True}
@@ -50,11 +70,19 @@ def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = Fals
         return course
     if check:
         return _checked(plan, course, phase)
-    if phase in ("start", "renewal"):
+    if phase == "start":
         return _started(plan, course, said, stops)
-    return {"settle": _settled, "final": _final, "leave": _left, "forget": _forgotten}.get(phase, _stepped(phase))(
-        plan, course, said, stops
-    )
+    if phase == "renewal":
+        return _renewed(plan, _started(plan, course, said, stops), said)
+    own = {
+        "settle": _settled,
+        "final": _final,
+        "leave": _left,
+        "forget": _forgotten,
+        "withdraw": _withdrawn,
+        "announce": _announced,
+    }
+    return own.get(phase, _stepped(phase))(plan, course, said, stops)
 
 
 def applies(plan: Plan, phase: str) -> bool:
@@ -66,6 +94,8 @@ def applies(plan: Plan, phase: str) -> bool:
         "router_stop": down and "router_stop" in phases,
         "stop": stops(plan, phases),
         "forget": goes,
+        "withdraw": withdraws(plan),
+        "announce": bool(plan.hooks) and not goes,
     }.get(phase, phase in ("prepare", "lock") or not goes)
 
 
@@ -85,6 +115,21 @@ def _stepped(phase: str) -> t.Callable[[Plan, Course, Said, bool], Course]:
         return _ended(locked, found)
 
     return after
+
+
+def _withdrawn(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    """A hook that was not seen to take the endpoint out still sends requests: nothing stops."""
+    told = hooks.not_withdrawn(plan, said)
+    return course.ends(told, {"good": False}) if told else course
+
+
+def _announced(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
+    if course.left or course.ending is None:
+        return course
+    ending = hooks.announced(plan, course.ending, said)
+    # A hook that has not taken the endpoint may go on sending requests to a router that retires.
+    retires = course.retires and not ending.unhooked
+    return replace(course, ending=replace(ending, retired=retires), retires=retires)
 
 
 def _is_busy(said: t.Mapping[str, Result]) -> bool:
@@ -147,12 +192,46 @@ def _started(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
     )
 
 
+def _renewed(plan: Plan, course: Course, said: Said) -> Course:
+    """The same after a round of renewal, or after all. Where a member has not come back from its round, no other one is renewed: it may be
+    the last that serves. So those for which these should have been are not told to the router, nor asked for a proof; they wait for the
+    next run."""
+    ready, waits = set(course.ready), set[str]()
+    back = True
+    for number, one in enumerate(plan.renew or (), 1):
+        if not back and f"start.{number}" not in said:
+            waits |= set(one.because)
+        back &= {m.id for m in one.members} <= ready
+    if not (waits and course.serves):
+        return course
+    roles = {m.role for m in plan.engines if m.id in ready - waits}
+    good = roles >= set(KINDS[plan.kind].serving)
+    return replace(course, good=good, ready=tuple(sorted(ready - waits)), waits=tuple(sorted(waits)))
+
+
 def _created(said: Said) -> tuple[str, ...]:
     """What this run has really created of members, by what its hosts said: a plan is no deed. Of rounds of renewal the last one: those
     before it went well."""
     steps = [step for step in said if _is(step, ("start",))]
     every = (result for step in {*steps[:1], *steps[-1:]} for result in said[step].values())
     return tuple(sorted({name for result in every for name in result.get("created") or ()}))
+
+
+def _undone(plan: Plan, said: Said) -> tuple[str, ...]:
+    """What of it has been taken back. On a host that did not answer it may run on, and the record goes on naming it."""
+    silent = {host for host, result in said.get("undo", {}).items() if result.get("unreachable")}
+    kept = {m.id for m in plan.members for part in m.parts if part.through in silent}
+    return tuple(name for name in _created(said) if name not in kept)
+
+
+def _may_retire(plan: Plan, course: Course, said: Said, shown: bool) -> bool:
+    """Whether those may stop whose place others have taken: all that come are ready, the router has taken them, and what was `shown` of
+    them is good."""
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    ready = {m.id for m in plan.engines} & fresh <= set(course.ready)
+    router = _of_router(plan, said, "router")
+    served = router is None or (bool(router.get("ok")) and not router.get("held"))
+    return bool(plan.retire and course.serves and ready and served and shown)
 
 
 def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
@@ -171,15 +250,32 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     unseen = bool(plan.unknown) and course.registered in ("yes", "keep") and router_ok
     # What this run started is stopped again, and the router that served before was not touched: the endpoint is what it was.
     as_before = course.registered == "undone" and course.undoes
+    retires = _may_retire(plan, course, said, shown)
+    stayed = not retires and _stayed(plan, router_ok and shown)
     ending = Ending(
-        registered="yes" if good else "keep" if unseen or as_before else "no",
-        state="running" if good or serves else "partial",
+        registered="yes" if good or stayed else "keep" if unseen or as_before else "no",
+        state="running" if good or serves or stayed else "partial",
         why=_waits_for(plan, said) if course.good else "",
         lift=is_clean(plan, said),
         proven=good and bool(proof and proof.get("good")),
-        undo=_created(said) if course.undoes else None,
+        undo=_undone(plan, said) if course.undoes else None,
+        retired=retires,
     )
-    return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
+    unproven = bool(proof) and not (proof or {}).get("good")
+    return replace(course, ending=ending, retires=retires, unproven=unproven)
+
+
+def _stayed(plan: Plan, well: bool) -> bool:
+    """Whether the group serves as before, since those stay that were to retire: not all that came in their place has come up. `well`:
+    nothing is wrong with those that have, and that the router reaches by now."""
+    before = (plan.meanwhile or {}).get("endpoint") or {}
+    # One that moves is there as well, and reaches none of them.
+    there = well or _routers(plan.meanwhile or {}) > _routers(plan.record)
+    return bool(plan.retire and before.get("registered") and there)
+
+
+def _routers(record: Plain) -> int:
+    return sum(1 for one in record.get("members") or () if one.get("role") == "router")
 
 
 def _with_silence(plan: Plan, course: Course, said: Said) -> Said:
@@ -226,9 +322,21 @@ def _final(plan: Plan, course: Course, said: Said, stops: bool) -> Course:
     of_router = _ROUTER if KINDS[plan.kind].router and course.good else ()
     results = _results(said, (*_ENGINES, *of_router, "endpoint"), dict.fromkeys(_ROUTER, plan.router.through))
     found = verdict.reach(plan, results, "final", stops=stops)
-    if not found.good:
-        return replace(course, failed=True, done=True, told=found.msg, short=in_short(found))
-    return replace(course, done=True, told=found.msg)
+    unhooked = course.ending.unhooked if course.ending else ""
+    if not found.good or unhooked:
+        told = "\n".join(filter(None, [unhooked, "" if found.good else found.msg]))
+        short = {**in_short(found), "good": False}
+        return replace(course, failed=True, done=True, told=told, short=short)
+    return replace(course, done=True, told="\n".join([found.msg, *_waiting(plan, course)]))
+
+
+def _waiting(plan: Plan, course: Course) -> list[str]:
+    """What is told of members that did not enter the router, for what became of a round of renewal."""
+    if not course.waits:
+        return []
+    who = f"{names(course.waits)} {by_number(course.waits, 'waits', 'wait')} outside of the router"
+    why = "a decode member did not come back from its renewal, so no other one was renewed"
+    return [f"{who}: {why}. Mend it, then run {KINDS[plan.kind].deploy(plan.group)} again."]
 
 
 # -- in all phases -----------------------------------------------------------------------------------------------------------------------
@@ -238,7 +346,9 @@ def _checked(plan: Plan, course: Course, phase: str) -> Course:
     """Check mode tells what a run in which all goes well would write."""
     if phase == "settle":
         state = "running" if plan.router.member or not KINDS[plan.kind].router else "partial"
-        return replace(course, ending=Ending("yes" if plan.router.member else "no", state, lift=is_clean(plan, {})))
+        registered = "yes" if plan.router.member else "no"
+        ending = Ending(registered, state, lift=is_clean(plan, {}), retired=bool(plan.retire))
+        return replace(course, ending=ending, retires=bool(plan.retire))
     return replace(course, done=True) if phase in ("final", "forget") else course
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from ..base.plain import Plain
 from ..base.plain import to_plain as plain
+from ..base.words import names
 from ..plan import router_step
-from ..plan.value import Plan, Start
+from ..plan.value import RETIRES, Plan, Start
 from ..runtimes.table import UNNOTED, traits_of
 from ..spec.workload import KINDS
 from ..work.share import Share, Slice, Vacated
@@ -23,6 +24,8 @@ PHASES = (
     "prepare",
     "lock",
     "unlock",
+    "deregister",
+    "drain",
     "leave",
     "router_stop",
     "stop",
@@ -50,6 +53,7 @@ class Order:
     peers: Plain | None = None
     early: bool = False
     held: str = ""
+    hooks: Plain | None = None
 
     def to_plain(self) -> dict[str, t.Any]:
         """As the module is told it."""
@@ -63,6 +67,7 @@ class Order:
             "proven": self.proven,
             "router": [],
             "peers": self.peers,
+            "hooks": self.hooks,
         }
 
 
@@ -92,6 +97,19 @@ def _prepare(parcel: Parcel, share: Share, course: Course, check: bool) -> Order
 
 def _lock(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
     return Order(share, "lock")
+
+
+def _deregister(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
+    """The record says so before any hook is told: a run that dies between the two leaves nothing that looks as if it served."""
+    if not (withdraws(parcel.plan) and _has_part(share)):
+        return None
+    return Order(share, "deregister", why=f"it is taken from {names(hooks_of(parcel.plan))} before anything stops")
+
+
+def _drain(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
+    """Once nobody is sent there any more, what runs is given time to end. A hook that sees that by itself has waited for it."""
+    waits = withdraws(parcel.plan) and not all(one.hook.waits for one in parcel.plan.hooks or () if one.withdraws)
+    return Order(share, "drain") if waits and _has_part(share) and not check else None
 
 
 def _leave(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
@@ -179,6 +197,8 @@ def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Orde
     if parcel.host in course.refused:
         # It did nothing, and nothing of it is written there. It may have given its lock, though, and refused after that.
         return None if check else Order(share, "unlock")
+    if ending.retired:
+        share = replace(share, record=parcel.plan.record)
     if ending.undo is not None:
         share = undone(share, parcel.plan.kind, ending.undo)
     if course.took is not None:
@@ -186,12 +206,16 @@ def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Orde
         share = replace(share, record={**share.record, "took": course.took})
     # What this run takes back the router may name from before.
     lift = ending.lift and ending.undo is None
-    return Order(share, "endpoint", ending.registered, ending.state, ending.why, lift, ending.proven)
+    return Order(
+        share, "endpoint", ending.registered, ending.state, ending.why, lift, ending.proven, hooks=ending.hooks
+    )
 
 
 _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {
     "prepare": _prepare,
     "lock": _lock,
+    "deregister": _deregister,
+    "drain": _drain,
     "leave": _leave,
     "router_stop": _router_stop,
     "stop": _stop,
@@ -204,6 +228,16 @@ _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {
 
 
 # -- of a plan -----------------------------------------------------------------------------------------------------------------------
+
+
+def withdraws(plan: Plan) -> bool:
+    """Whether its endpoint is taken from hooks before anything stops."""
+    return any(one.withdraws for one in plan.hooks or ())
+
+
+def hooks_of(plan: Plan) -> list[str]:
+    """The hooks that it is taken from before anything stops, by name."""
+    return list(dict.fromkeys(one.hook.name for one in plan.hooks or () if one.withdraws))
 
 
 def leaves(plan: Plan, phases: t.Collection[str]) -> bool:
@@ -225,18 +259,23 @@ def parts_of(plans: t.Iterable[Plan]) -> dict[str, t.Any]:
     found: dict[str, t.Any] = {
         "fetches": False,
         "fences": False,
+        "withdraws": False,
+        "announces": False,
         "unroutes": False,
         "stops": False,
         "forgets": False,
         "forms": False,
     }
+    retirements = 0
     hosts: set[str] = set()
     routers: set[str] = set()
     leaving: set[str] = set()
     for plan in plans:
         phases = {step.phase for step in plan.steps}
         down = plan.action in TAKES_DOWN
-        hosts |= set(plan.through)
+        hosts |= {*plan.through, *plan.hook_hosts}
+        found["withdraws"] |= withdraws(plan)
+        found["announces"] |= bool(plan.hooks)
         creates = any(here.create for here in plan.hosts.values())
         found["fetches"] |= creates and plan.action != "remove" and traits_of(plan.runtime or UNNOTED).images
         found["fences"] |= bool(plan.fence)
@@ -244,8 +283,10 @@ def parts_of(plans: t.Iterable[Plan]) -> dict[str, t.Any]:
         found["stops"] |= stops(plan, phases)
         found["forgets"] |= plan.action == "remove"
         found["forms"] |= plan.action != "remove"
+        retirements = max(retirements, len(plan.retire or ()))
         routers |= set(plan.router.through) if plan.action != "remove" else set()
         leaving |= set(plan.router.through) if leaves(plan, phases) and not down else set()
+    found["retirements"] = list(range(RETIRES, RETIRES + retirements))
     return {**found, "hosts": sorted(hosts), "routers": sorted(routers), "leaves": sorted(leaving)}
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..base.checked import Checked, DamagedError
 from . import applied, starts
+from .announced import Announced
 from .applied import Applied, Rendered
 from .starts import Starts
 from .tombstone import Place, Tombstone
@@ -18,7 +19,7 @@ from .tombstone import Place, Tombstone
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
 SCHEMA = 2
 # What a run writes by itself and what does not make a record another one.
-_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed", "took")
+_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed", "took", "emptied")
 # How many formations back a record remembers what it came after.
 REMEMBERED = 32
 REMOVED = "removed"
@@ -33,6 +34,8 @@ class Served:
     model: str | None = None
     registered: bool = False
     why: str = ""
+    # Who was told of it, or may have been: hooks by name.
+    hooks: t.Mapping[str, Announced] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class Record:
     rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
     # For how many seconds it was out when all of it was started last, from its lock to its endpoint; None where nobody has seen that.
     took: float | None = None
+    # Cordoned hosts that were seen without anything of it: that one of them is off concerns nobody.
+    emptied: tuple[str, ...] = ()
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -110,6 +115,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
     for key in ("spec", "choices", "lock"):
         value.mapping(key)
     router, desired, endpoint = value.within("router"), value.within("desired"), value.within("endpoint")
+    hooks = endpoint.within("hooks")
     for peer in router.each("peers"):
         peer.text("member")
     roles = value.within("templates").within("roles")
@@ -136,6 +142,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
             _maybe(endpoint, "served_model_name"),
             bool(endpoint.raw.get("registered")),
             endpoint.said("why"),
+            {str(name): Announced.read(hooks.within(name)) for name in hooks.raw},
         ),
         desired={str(role): desired.number(role, 0, 1_000_000) for role in desired.raw},
         rendered={str(role): Rendered.read(roles.within(role)) for role in roles.raw},
@@ -149,6 +156,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         starts=starts.read(value, "starts"),
         rollout=value.mapping("rollout"),
         took=value.seconds("took"),
+        emptied=value.texts("emptied"),
         plain=value.raw,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import typing as t
+from dataclasses import dataclass
 
 from ..base.arguments import options
 from ..base.plain import Plain
@@ -20,11 +21,28 @@ from .value import Plan
 _CHANGE = "  ~ "
 
 
+# What of a role's template may be told to anybody with its values: what a process list shows as well.
+_OPEN = frozenset({"executable", "image"})
+
+
+@dataclass(frozen=True)
+class Change:
+    """One fact that differs: the line that a person reads, and what is told of it where that is kept by others, without the values of
+    variables and files."""
+
+    line: str
+    named: str
+
+
 def of_templates(before: Plain, after: Plain) -> list[str]:
     """The lines that differ between two masked group templates, one fact a line: `decode args: --max-num-seqs=4 -> 8`."""
-    lines: list[str] = []
+    return [one.line for one in _changes(before, after)]
+
+
+def _changes(before: Plain, after: Plain) -> list[Change]:
+    found: list[Change] = []
     if not before:
-        return lines
+        return found
     for key, called in (
         ("mode", "mode"),
         ("runtime", "runtime"),
@@ -32,21 +50,31 @@ def of_templates(before: Plain, after: Plain) -> list[str]:
         ("restart", "restart rule"),
     ):
         if before.get(key) != after.get(key):
-            lines.append(f"{called}: {_text(before.get(key))} -> {_text(after.get(key))}")
+            found.append(_open(f"{called}: {_text(before.get(key))} -> {_text(after.get(key))}"))
     olds, news = before.get("roles") or {}, after.get("roles") or {}
     for role in sorted({*olds, *news}):
         old, new = olds.get(role) or {}, news.get(role) or {}
-        if old == new:
-            continue
-        args = _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
-        if old.get("argv") != new.get("argv") and not args:
-            args = [f"{role} args: the same flags, written or ordered differently"]
-        lines += args
-        lines += _values(f"{role} env", old.get("env") or {}, new.get("env") or {})
-        for key in sorted({*old, *new} - {"argv", "env"}):
-            if old.get(key) != new.get(key):
-                lines.append(f"{role} {key}: {_text(old.get(key))} -> {_text(new.get(key))}")
-    return lines
+        if old != new:
+            found += _of_role(role, old, new)
+    return found
+
+
+def _of_role(role: str, old: Plain, new: Plain) -> list[Change]:
+    flags = _values(f"{role} args", _flags(old.get("argv") or []), _flags(new.get("argv") or []))
+    found = [_open(line) for _name, line in flags]
+    if old.get("argv") != new.get("argv") and not flags:
+        found = [_open(f"{role} args: the same flags, written or ordered differently")]
+    env = _values(f"{role} env", old.get("env") or {}, new.get("env") or {})
+    found += [Change(line, f"{role} env: {name}") for name, line in env]
+    for key in sorted({*old, *new} - {"argv", "env"}):
+        if old.get(key) != new.get(key):
+            line = f"{role} {key}: {_text(old.get(key))} -> {_text(new.get(key))}"
+            found.append(_open(line) if key in _OPEN else Change(line, f"{role} {key}"))
+    return found
+
+
+def _open(line: str) -> Change:
+    return Change(line, line)
 
 
 def _flags(argv: t.Sequence[str]) -> dict[str, str]:
@@ -62,17 +90,18 @@ def _flags(argv: t.Sequence[str]) -> dict[str, str]:
     return flags
 
 
-def _values(what: str, old: Plain, new: Plain) -> list[str]:
+def _values(what: str, old: Plain, new: Plain) -> list[tuple[str, str]]:
+    """(name, line) of each that differs."""
     lines = []
     for name in [*old, *(n for n in new if n not in old)]:
         if old.get(name) == new.get(name):
             continue
         if name not in new:
-            lines.append(f"{what}: {name}={_text(old[name])} removed")
+            lines.append((name, f"{what}: {name}={_text(old[name])} removed"))
         elif name not in old:
-            lines.append(f"{what}: {name}={_text(new[name])} added")
+            lines.append((name, f"{what}: {name}={_text(new[name])} added"))
         else:
-            lines.append(f"{what}: {name}={_text(old[name])} -> {_text(new[name])}")
+            lines.append((name, f"{what}: {name}={_text(old[name])} -> {_text(new[name])}"))
     return lines
 
 
@@ -81,7 +110,8 @@ def _text(value: object) -> str:
 
 
 def of_plan(plan: Plan, before: Record, masked: Plain) -> list[Plain]:
-    """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration."""
+    """The plan as Ansible's diff: ordered actions, every new member with its command line, and the changed configuration. `changes` beside
+    it names what changes, for what keeps no values."""
     if not plan.changed and not plan.pending and not plan.steps:
         return []
     kind, was = KINDS[plan.kind], before.revision
@@ -89,8 +119,8 @@ def of_plan(plan: Plan, before: Record, masked: Plain) -> list[Plain]:
     recipe = f"mode {plan.mode}" if kind is GROUP else str(plan.mode)
     head = f"{kind.noun} {plan.group}: {plan.action}, {recipe}" + (f", revision {revision}" if revision else "")
     lines = [f"{head}, generation {plan.generation}"]
-    changes = masked if plan.pending or plan.action == "restart" else {}
-    told = [_CHANGE + line for line in of_templates(before.templates, masked)] if changes else []
+    differ = _changes(before.templates, masked) if masked and (plan.pending or plan.action == "restart") else []
+    told = [_CHANGE + one.line for one in differ]
     if plan.pending:
         lines.append(f"pending, applied by {kind.restart(plan.group)}:")
         lines += [*told, *(_CHANGE + line for line in plan.moved)]
@@ -101,7 +131,7 @@ def of_plan(plan: Plan, before: Record, masked: Plain) -> list[Plain]:
         lines += _of_router(plan)
     if plan.endpoint.url:
         lines.append(f"endpoint: {plan.endpoint.url} serves {plan.endpoint.served_model_name}")
-    return [{"prepared": "\n".join(lines) + "\n"}]
+    return [{"prepared": "\n".join(lines) + "\n", "changes": [one.named for one in differ]}]
 
 
 def changes(plan: Plan) -> list[str]:
@@ -124,25 +154,36 @@ def of_steps(plan: Plan) -> list[str]:
     members = {m.id: m for m in plan.members}
     lines: list[str] = []
     for step in plan.steps:
-        mark = {"create": "+", "remove": "-", "replace": "!", "deregister": "-", "register": "+"}.get(step.do, "*")
+        mark = {
+            "create": "+",
+            "remove": "-",
+            "replace": "!",
+            "deregister": "-",
+            "register": "+",
+            "withdraw": "-",
+            "announce": "+",
+        }.get(step.do, "*")
         what = " ".join(filter(None, [step.do, step.member, step.host and f"on {step.host}"]))
         lines.append(f"{mark} [{step.phase}] {what}: {step.why}")
         member = members.get(step.member or "")
         if member and step.do in ("create", "replace"):
-            lines += [line for part in member.parts for line in _part(part, member.identity)]
+            lines += [line for part in member.parts for line in of_part(part, as_known(part, member.identity))]
     return lines
 
 
-def _part(part: Part, identity: Plain) -> list[str]:
+def of_seat(part: Part) -> str:
+    """What a part takes at its place."""
     bands = ", ".join(
         f"{n} {b['base']}" + (f"-{b['base'] + b['count'] - 1}" if b["count"] > 1 else "") for n, b in part.ports.items()
     )
-    lines = [
-        f"    port {part.port}"
-        + (f", {bands}" if bands else "")
-        + (f", GPUs {','.join(part.gpus)}" if part.gpus else "")
-    ]
-    lines += [f"    {line}" for line in _of_container(part, identity)]
+    gpus = f", GPUs {','.join(part.gpus)}" if part.gpus else ""
+    return f"    port {part.port}" + (f", {bands}" if bands else "") + gpus
+
+
+def of_part(part: Part, known: str) -> list[str]:
+    """A part as it is started. `known` is what is told of its image beside the name."""
+    lines = [of_seat(part)]
+    lines += [f"    {line}" for line in _of_container(part, known)]
     cache = part.labels.get("cache")
     if cache:
         lines.append("    " + _cache(cache))
@@ -155,12 +196,16 @@ def _part(part: Part, identity: Plain) -> list[str]:
     return lines
 
 
-def _of_container(part: Part, identity: Plain) -> list[str]:
-    """What a container is made of beside its command: its image, and by which digest the host knows that; what it is given of the host."""
+def as_known(part: Part, identity: Plain) -> str:
+    """By which digest its host knows a part's image, where the name does not say it."""
+    found = str(identity.get("engine") or identity.get("image_id") or "")
+    return f" ({found})" if found and found not in str(part.image) else "" if found else " (not on the host yet)"
+
+
+def _of_container(part: Part, known: str) -> list[str]:
+    """What a container is made of beside its command: its image, and what it is given of the host."""
     if not part.image:
         return []
-    found = str(identity.get("engine") or identity.get("image_id") or "")
-    known = f" ({found})" if found and found not in part.image else "" if found else " (not on the host yet)"
     lines = [f"image {part.image}{known}"]
     lines += [f"mount {_given(mount)}" for mount in part.mounts]
     lines += [f"device {_given(device)}" for device in part.devices]

@@ -68,9 +68,13 @@ def summaries(plans: t.Sequence[Plan]) -> list[str]:
     return [*told, *([] if alone else _together(quiet))]
 
 
+def works(plan: Plan) -> bool:
+    """Whether there is anything to do, or to know."""
+    return bool(plan.changed or plan.steps or plan.pending)
+
+
 def _is_quiet(plan: Plan) -> bool:
-    """Whether there is nothing to do, and nothing to know either."""
-    return not (plan.changed or plan.steps or plan.pending)
+    return not works(plan)
 
 
 def _together(quiet: t.Sequence[Plan]) -> list[str]:

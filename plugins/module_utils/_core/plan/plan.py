@@ -18,13 +18,14 @@ from ..base.finding import Findings
 from ..facts.observed import LiveMember
 from ..facts.record import differs
 from ..facts.tombstone import Tombstone
+from ..hooks.hook import Hooked
 from ..spec.cache_service import CacheService
 from ..spec.workload import GROUP, Kind
-from . import diff, formations, machines, record
+from . import diff, formations, hooks, machines, record
 from .formations import formation_of
 from .group import Groups
 from .group_choice import is_short
-from .reach import check_damaged, check_lost, check_reach
+from .reach import check_damaged, check_lost, check_reach, say_cordons
 from .service import Services
 from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
@@ -46,6 +47,7 @@ def make(asked: AnyRequest, findings: Findings) -> Plan:
 
 def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findings: Findings) -> Plan:
     situation = _situation(asked.name, asked.reality, way.kind, asked.action, findings)
+    say_cordons(asked, situation, way.kind, findings)
     return _planned(Draft(way.source(asked, situation, findings), situation, findings), way)
 
 
@@ -66,6 +68,8 @@ def _planned(draft: Draft[Workload, Template], way: Way[Workload, Template]) -> 
     else:
         draft = replace(draft, router=router)
     draft = replace(draft, renew=way.renew(draft))
+    draft = replace(draft, retire=way.retire(draft))
+    draft = replace(draft, hooks=way.hooks(draft))
     return _assembled(draft, way)
 
 
@@ -86,12 +90,17 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
         steps=tuple(steps_of(draft, way.kind.short)),
         hosts=slices_of(request, situation, choice, draft.members, draft.router, formation),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(choice.going) + sum(_round_takes(one) for one in draft.renew),
+        hold=_hold((*choice.going, *choice.retire))
+        + sum(_round_takes(one) for one in draft.renew)
+        + _hooks_take(draft.hooks, situation),
         fence=_fence_of(situation, asked.reality.lost, formation.graves),
         renew=draft.renew or None,
+        retire=draft.retire or None,
+        hooks=draft.hooks or None,
         **way.fields(draft),
     )
     plan = replace(plan, record=way.record(draft, plan))
+    plan = replace(plan, meanwhile=way.meanwhile(draft, plan))
     # Waiting for a member that comes up by itself is work, and changes nothing.
     worked = any(s.do != "wait" for s in plan.steps)
     plan = replace(plan, changed=worked or differs(plan.record, situation.last.plain))
@@ -184,6 +193,7 @@ class Removal:
     name: str
     reality: Reality
     kind: Kind = GROUP
+    wired: hooks.Wired = hooks.NOTHING
 
 
 def removal(asked: Removal, findings: Findings) -> Plan:
@@ -196,7 +206,12 @@ def removal(asked: Removal, findings: Findings) -> Plan:
     formations.say_graves(name, graves, reality.hosts, findings)
     going = [*situation.members, *(s.member for s in situation.strays)]
     mine = {m.host for m in going} | {host for host, _record in reality.hosts.sight(name).records}
-    steps = removal_steps(situation, sorted(mine), kind.short) + tombstone_steps(situation, graves, raised)
+    known = hooks.hooked(asked.wired, hooks.Given(name, stops=True), noted, findings)
+    steps = (
+        hooks.first_steps(known)
+        + removal_steps(situation, sorted(mine), kind.short)
+        + tombstone_steps(situation, graves, raised)
+    )
     plan = Plan(
         group=name,
         kind=kind.name,
@@ -212,11 +227,12 @@ def removal(asked: Removal, findings: Findings) -> Plan:
         steps=tuple(steps),
         hosts=removal_slices(name, situation, reality, any(grave.router for grave in graves)),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(going),
+        hold=_hold(going) + _hooks_take(known, situation),
         fence=_fence_of(situation, reality.lost, graves),
         record=record.of_removal(noted, graves),
         cache=None if kind is GROUP else {**noted.cache, "users": list(reality.users), "clients_note": ""},
         changed=bool(steps),
+        hooks=known or None,
     )
     return plan.with_diff(diff.of_plan(plan, noted, {}))
 
@@ -240,6 +256,14 @@ def _hold(going: t.Iterable[LiveMember]) -> float:
     return max(((m.label.drain or 0.0) + (m.label.grace or 0.0) for m in going), default=0.0)
 
 
+def _hooks_take(known: t.Iterable[Hooked], situation: Situation) -> float:
+    """For how many seconds at most hooks, and the members behind them, let end what runs."""
+    every = list(known)
+    drains = [float(m.label.drain or 0.0) for m in situation.members] if any(one.withdraws for one in every) else []
+    hooks_drain = {one.hook.name: float(one.hook.drain) for one in every}
+    return sum(hooks_drain.values()) + max(drains, default=0.0)
+
+
 def _round_takes(one: Renewal) -> float:
     """For how many seconds at most the members of a round drain, stop and start."""
     return max((m.stop.drain or 0.0) + (m.stop.grace or 0.0) + m.probe.limit for m in one.members)
@@ -249,7 +273,7 @@ def summary(plan: Plan) -> str:
     """The plan for a run without --diff: in one line, and below it what a restart changes."""
     counts: dict[str, int] = {}
     for step in plan.steps:
-        if step.member:
+        if step.member or step.do in ("withdraw", "announce"):
             counts[step.do] = counts.get(step.do, 0) + 1
     done = ", ".join(f"{do} {number}" for do, number in counts.items()) or (
         "write the record" if plan.changed else "nothing to change"

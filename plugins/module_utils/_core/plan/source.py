@@ -23,6 +23,8 @@ from ..spec.workload import GROUP
 from ..template.kept import group_of, template_of
 from ..template.template import GroupTemplate
 from . import drift
+from .hooks import NOTHING as NOT_WIRED
+from .hooks import Wired
 from .hosts import Hosts
 from .situation import Action, Reality, Request, Situation, To
 
@@ -42,6 +44,7 @@ class FromRecord:
     catalogue: Catalogue
     group: Group | None = None
     release: bool = False
+    wired: Wired = NOT_WIRED
 
 
 def resolve(asked: Request, situation: Situation, findings: Findings) -> Request:
@@ -66,7 +69,9 @@ def resolve(asked: Request, situation: Situation, findings: Findings) -> Request
             waits=asked,
             counts=asked.counts,
             allow_scale_down=asked.allow_scale_down,
+            wired=asked.wired,
             release=asked.release,
+            evacuated=asked.evacuated,
         )
     if not alive and not situation.unknown:
         _check_held(asked, situation, findings)
@@ -168,6 +173,7 @@ def _request(asked: FromRecord, kept: Applied, situation: Situation) -> tuple[Re
         {role: _places(asked, role, group, template, situation) for role in ROLES},
         asked.action,
         replace(asked.reality, hosts=hosts),
+        wired=asked.wired,
         to=asked.to,
         release=asked.release,
         catalogue=asked.catalogue,

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..hooks.hook import Hooked
 from ..spec.workload import Kind
 from ..work.member import Member
 from .drift import Moved
 from .formations import Formation
 from .placement import Seats
 from .situation import Asked, Choice, Situation, Template, Workload
-from .value import Plan, Renewal, RouterStep
+from .value import Plan, Renewal, Retirement, RouterStep
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Draft(t.Generic[Workload, Template]):
     members: tuple[Member, ...] = ()
     router: RouterStep = field(default_factory=RouterStep)
     renew: tuple[Renewal, ...] = ()
+    retire: tuple[Retirement, ...] = ()
+    hooks: tuple[Hooked, ...] = ()
 
 
 class Way(t.Generic[Workload, Template]):
@@ -76,6 +79,18 @@ class Way(t.Generic[Workload, Template]):
     def renew(self, draft: Draft[Workload, Template]) -> tuple[Renewal, ...]:
         """The rounds in which members that stay are started anew for those that come. Where members are no peers, there are none."""
         return draft.renew
+
+    def retire(self, draft: Draft[Workload, Template]) -> tuple[Retirement, ...]:
+        """The rounds in which those stop whose place others have taken. Where members are no peers, there are none."""
+        return draft.retire
+
+    def meanwhile(self, draft: Draft[Workload, Template], plan: Plan) -> Plain | None:  # noqa: ARG002
+        """What is kept as long as those that retire are there. Where nobody does, it is what is kept in the end."""
+        return None
+
+    def hooks(self, draft: Draft[Workload, Template]) -> tuple[Hooked, ...]:
+        """Who is told of the endpoint. What has none tells nobody."""
+        return draft.hooks
 
     def fields(self, draft: Draft[Workload, Template]) -> Plain:
         """The plan as far as only the kind knows it: runtime, mode, what is proved, what clients are told."""

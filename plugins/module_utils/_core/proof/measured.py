@@ -100,7 +100,9 @@ class Readings:
     @classmethod
     def read(cls, value: Checked) -> Readings:
         members = value.within("members")
-        return cls(value.moment("at"), {str(one): Reading.read(members.within(one)) for one in members.raw})
+        for name in members.raw:
+            Checked({"member": name}, value.where, members.prefix).name("member")
+        return cls(value.moment("at"), {name: Reading.read(members.within(name)) for name in members.raw})
 
     def to_plain(self) -> dict[str, t.Any]:
         return {"at": self.at, "members": {name: one.to_plain() for name, one in sorted(self.members.items())}}
@@ -149,6 +151,7 @@ def measured(first: Readings | None, last: Readings) -> Measured:
     grown = {name: _grown(before.get(name), one) for name, one in last.members.items()}
     alive = {name: one for name, one in grown.items() if one is not None}
     unread = [f"{name}: {one.why}" for name, one in sorted(last.members.items()) if one.why]
+    unread += [f"{name}: nothing was read of it" for name in sorted(set(before) - set(last.members))]
     counting = next((r for r in COUNTING if any(o.role == r and o.requests is not None for o in alive.values())), None)
     mine = [one for one in alive.values() if one.role == counting]
     times = [p95(_summed(one.ttft for one in alive.values() if one.role == role)) for role in FIRST_TOKEN]
@@ -158,9 +161,7 @@ def measured(first: Readings | None, last: Readings) -> Measured:
         errors=_sum(one.errors for one in mine),
         ttft_p95=sum(one or 0.0 for one in times) if any(one is not None for one in times) else None,
         missing=tuple(sorted({name for one in last.members.values() for name in one.missing})),
-        restarted=tuple(
-            sorted({name for name, one in grown.items() if one is None} | (set(before) - set(last.members)))
-        ),
+        restarted=tuple(sorted(name for name, one in grown.items() if one is None)),
         why=names(unread, 3) if unread else "",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Finding
+from ..base.words import by_number, names
 from ..facts.observed import Host, LiveMember
 from ..plan.peer_snapshot import forgot_peers, stale_peers, unread_peers
 from ..plan.situation import EVERYWHERE, Reach, Situation
@@ -43,6 +44,8 @@ def of(
     marks += _remote(engines)
     marks += _caches(engines)
     marks += _hosts_changed(kind, situation, hosts)
+    marks += _hooks(kind, group, situation)
+    marks += _cordoned(situation, hosts)
     marks += _strays(kind, situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
     marks += _returned(kind, situation)
@@ -52,6 +55,46 @@ def of(
     if situation.unknown:
         marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
     return marks
+
+
+def _cordoned(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
+    """Members on hosts where nobody comes any more: they stay as long as they run, and come elsewhere once they do not."""
+    found: dict[str, list[str]] = {}
+    for member in situation.members:
+        found.setdefault(member.host, []).append(member.id)
+    return [
+        {
+            "mark": "cordoned",
+            "why": f"{host} is {cordon.told()}: nobody comes there, and {names(ids)} {by_number(ids, 'is', 'are')} there",
+            "host": host,
+        }
+        for host, ids in found.items()
+        for cordon in [hosts[host].cordon if host in hosts else None]
+        if cordon
+    ]
+
+
+def _hooks(kind: Kind, group: Group | None, situation: Situation) -> list[Mark]:
+    """Hooks of the spec that do not have the endpoint for sure, and those that may know it and are none of the spec's."""
+    if group is None or situation.noted is None:
+        return []
+    known, wanted = situation.last.endpoint.hooks, group.endpoint.hooks
+    untold = [name for name in wanted if name not in known or not known[name].sure]
+    left = [name for name in known if name not in wanted]
+    deploy = f"ansible-playbook {kind.deploy(group.name)}"
+    found = (
+        [f"{names(untold)} {by_number(untold, 'is', 'are')} not seen to have the endpoint, which {deploy} gives"]
+        if untold
+        else []
+    )
+    found += (
+        [
+            f"{names(left)} may have the endpoint, and the spec does not name {by_number(left, 'it', 'them')}: {deploy} takes it away"
+        ]
+        if left
+        else []
+    )
+    return [{"mark": "hooks_differ", "why": why} for why in found]
 
 
 def _strays(kind: Kind, situation: Situation) -> list[Mark]:

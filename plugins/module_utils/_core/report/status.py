@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..base.finding import Finding
 from ..base.printable import printable
-from ..base.words import counted
+from ..base.words import MOST_HOSTS, counted, names
 from ..facts.kv_interface import PLANES
 from ..facts.observed import Host, on_plane
 from ..plan import diff, drift, peer_snapshot, record
@@ -254,6 +254,8 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
         + ("" if endpoint["registered"] else " (not registered)")
         + f"   generation {status['generation']}   revision {status['revision'] or '-'}",
     ]
+    if endpoint.get("hooks"):
+        lines.append(f"  hooks    {', '.join(_hook(name, one) for name, one in endpoint['hooks'].items())}")
     near = status.get("locality")
     if near is not None and 0 < near < 1:
         lines.append(f"  pairs    {near:.0%} on one host, the others' KV crosses the network")
@@ -264,6 +266,12 @@ def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:
             peers = f"{counted(len(router['peers']), 'peer')}{confirmed}"
         lines.append(f"  router   {router['policy']} membership, {peers}")
     return lines
+
+
+def _hook(name: str, announced: t.Mapping[str, t.Any]) -> str:
+    """A hook of the endpoint. What it has not been seen to take, it may know all the same."""
+    where = f"{name} on {names(announced['hosts'], MOST_HOSTS)}" if announced["hosts"] else name
+    return where if announced["digest"] else f"{where} (NOT told)"
 
 
 def _of_a_service(status: t.Mapping[str, t.Any]) -> str:

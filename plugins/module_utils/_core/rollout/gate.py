@@ -52,7 +52,7 @@ def _restarted(after: Measured) -> list[str]:
     """A process that did not live through the soak: its counters are another one's."""
     if not after.restarted:
         return []
-    return [f"{about(after.restarted, 'was', _MOST)} started again in the soak, or is gone: counters began anew"]
+    return [f"{about(after.restarted, 'was', _MOST)} started again in the soak: the counters began anew"]
 
 
 def _errors(gate: Gate, before: Measured, after: Measured) -> list[str]:
@@ -109,7 +109,7 @@ def _too_few(gate: Gate, after: Measured) -> bool:
 
 def _why_not(measured: Measured) -> str:
     """Metrics are told by the names under which they were looked for."""
-    told = [f"there is no metric {names(measured.missing, _MOST)}"] if measured.missing else []
+    told = [f"there is no metric {printable(names(measured.missing, _MOST), _LONGEST)}"] if measured.missing else []
     told += [printable(measured.why, _LONGEST)] if measured.why else []
     return f" ({'; '.join(told)})" if told else ""
 
@@ -124,7 +124,7 @@ def _told(before: Measured, after: Measured) -> str:
     if after.ttft_p95 is not None:
         was = f" ({_seconds(before.ttft_p95)} before)" if before.ttft_p95 else ""
         told.append(f"first token within {_seconds(after.ttft_p95)}{was}")
-    return ", ".join(told)
+    return ", ".join(told) + (f" ({printable(after.why, _LONGEST)})" if after.why else "")
 
 
 def _percent(ratio: float) -> str:

@@ -137,7 +137,7 @@ def _check_router(
             f"Write {variable} with the engines' key beside theirs, under engine.secrets, or under roles.router.secrets.",
             ["router"],
         )
-    elif not group.external_url:
+    elif not group.endpoint.external_url:
         findings.warning(
             "endpoint-open",
             f"roles.router: the router shows the engines its own key ({variable}) and asks clients for none: whoever reaches the endpoint"

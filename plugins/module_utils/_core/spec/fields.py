@@ -8,7 +8,6 @@ field is a row, and its use."""
 
 from __future__ import annotations
 
-import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -17,7 +16,8 @@ from ..base.arguments import is_flag, normal
 from ..base.mounts import Mounts
 from ..recipes.cache_recipe import Clients, Scope
 from ..runtimes import table
-from . import kv_cache
+from . import endpoint, kv_cache
+from .endpoint import Endpoint
 from .kv_cache import KvCache
 from .row import (
     ENGINE_ROLES,
@@ -47,21 +47,6 @@ MAX_PORT = 65535
 PULL = ("missing", "always", "never")
 LIMITS = {"start": 1800, "stop": 30, "drain": 60}
 CACHE_LIMITS = {"start": 600, "stop": 30}
-
-
-def _url(at: At) -> str | None:
-    """`external_url` of an endpoint."""
-    endpoint, where = at.reader.mapping(at.where, at.written, at.key), f"{at.where}.{at.key}"
-    at.reader.keys(where, endpoint, ("external_url",))
-    url = at.reader.text(where, endpoint, "external_url")
-    if url is not None and not re.match(r"https?://[^/\s]+", url):
-        # The value is not repeated: it may hold a password, or be a token.
-        at.reader.findings.error(
-            "bad-value",
-            f"{where}.external_url: the value is no URL that begins with http:// or https://.",
-            "Write a URL such as https://llm.example.org.",
-        )
-    return url
 
 
 def _kv_cache(at: At) -> KvCache | None:
@@ -185,7 +170,9 @@ class Group:
     kv_load_failure_policy: str = row(choice("fail", "recompute"), "group", default="fail", revision="rendered")
     kv_lease: int | None = row(integer(1), "group", default=None, revision="rendered", told="the mode's")
     readiness: str = row(choice("any_per_role", "all"), "group", default="any_per_role")
-    external_url: str | None = row(_url, "group", key="endpoint", default=None, told="the router's address")
+    endpoint: Endpoint = row(
+        endpoint.of_group, "group", default=endpoint.NOTHING, told="the router's address, no hooks"
+    )
     vendor: str | None = row(text, "group", default=None, told="the hosts'")
     limits: t.Mapping[str, int] = row(limits(**LIMITS), "group", default=LIMITS)
     # What groups are selected by (selector.py): no member, record or revision knows of it.
@@ -217,7 +204,7 @@ class Group:
     def to_plain(self) -> dict[str, t.Any]:
         """The spec without secrets' values: what results, records and diffs may show."""
         roles = {name: role.to_plain() for name, role in self.roles.items()}
-        return {**shown(self, "group"), "roles": roles, "endpoint": {"external_url": self.external_url}}
+        return {**shown(self, "group"), "roles": roles}
 
 
 @dataclass(frozen=True)

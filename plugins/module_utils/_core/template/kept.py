@@ -109,7 +109,7 @@ def group_of(name: str, kept: Applied, now: Group | None) -> Group | None:
         group,
         roles=placed,
         readiness=now.readiness,
-        external_url=now.external_url,
+        endpoint=now.endpoint,
         limits=now.limits,
         labels=now.labels,
     )

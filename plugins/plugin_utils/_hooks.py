@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Endpoint hooks on the controller: the entries of pd_endpoint_hooks, whose hosts they are on, and which of these can be asked."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.base.reader import Reader
+from ..module_utils._core.base.words import names as listed
+from ..module_utils._core.facts.observed import Host
+from ..module_utils._core.facts.record import newest
+from ..module_utils._core.hooks.hook import Hook
+from ..module_utils._core.plan.hooks import NOTHING, SKIP, Wired
+from ..module_utils._core.spec.endpoint import VARIABLE, read_hook
+from ..module_utils._core.spec.spec import Group
+from ._action import PdAction
+from ._plain import names_list, to_plain
+
+
+def _entries(action: PdAction) -> t.Mapping[str, t.Any]:
+    """The entries as they are written: each is templated when a group names it."""
+    raw = action.task_vars.get(VARIABLE)
+    found = raw if isinstance(raw, t.Mapping) else action.variable(VARIABLE)
+    if found in (None, ""):
+        return {}
+    if not isinstance(found, t.Mapping):
+        raise PdError(
+            f"{VARIABLE} is not a dictionary of hooks by name. Write {VARIABLE}: {{NAME: {{kind: ..., hosts: ...}}}}."
+        )
+    return {str(name): entry for name, entry in found.items()}
+
+
+def _read(action: PdAction, name: str, findings: Findings) -> Hook | None:
+    return read_hook(name, to_plain(action._templated(_entries(action)[name])), Reader(findings))
+
+
+def check(action: PdAction, group: Group, findings: Findings) -> None:
+    """What is wrong with the hooks that a spec names: before any host is asked."""
+    known = _entries(action)
+    for at, name in enumerate(group.endpoint.hooks):
+        place = f"pd_groups.{group.name}.endpoint.hooks[{at}]"
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.5)
+            there = f"Known hooks: {listed(sorted(known))}." if known else f"{VARIABLE} defines none."
+            findings.error(
+                "unknown-hook",
+                f"{place}: there is no hook {name!r}.",
+                f"Did you mean {near[0]!r}?" if near else f"Define it in {VARIABLE}, or take it out. {there}",
+            )
+            continue
+        hook = _read(action, name, findings)
+        _check_alone(name, hook, known, findings)
+        if hook is not None and not action.pattern_hosts(hook.hosts):
+            findings.error(
+                "no-hosts",
+                f"{VARIABLE}.{name}.hosts: the pattern {hook.hosts!r} matches no host of the inventory.",
+                "Name a group or host that exists; see ansible-inventory --graph. The controller itself is one once it stands in the"
+                " inventory: localhost, with ansible_connection: local.",
+            )
+
+
+def _check_alone(name: str, hook: Hook | None, known: t.Mapping[str, t.Any], findings: Findings) -> None:
+    """A file is one hook's: two would each write its own lines over those of the other."""
+    path = hook.file if hook is not None and hook.kind != "tasks" else None
+    for other, entry in known.items():
+        if path and other != name and isinstance(entry, t.Mapping) and str(entry.get("file")) == path:
+            findings.error(
+                "hook-file-twice",
+                f"{VARIABLE}.{name}.file: {path} is the file of hook {other} as well: each would write over the other.",
+                "Give each hook a file of its own; groups that are to be behind one name share one hook.",
+            )
+
+
+def wired(
+    action: PdAction, group: str, named: t.Iterable[str], hosts: t.Mapping[str, Host], findings: Findings
+) -> Wired:
+    """The hooks that a plan of a group may have to tell: those of its spec, and those that its record says know it."""
+    noted = newest(host.records[group] for host in hosts.values() if group in host.records)
+    recorded = noted.endpoint.hooks if noted else {}
+    every = list(dict.fromkeys((*named, *recorded)))
+    if not every:
+        return NOTHING
+    entries, found = _entries(action), {}
+    for name in every:
+        hook = _read(action, name, findings) if name in entries else None
+        if hook is not None:
+            found[name] = (hook, tuple(action.pattern_hosts(hook.hosts)))
+    concerned = {host for _hook, its in found.values() for host in its}
+    concerned |= {host for one in recorded.values() for host in one.hosts}
+    return Wired(
+        found, frozenset(names_list(action.variable(SKIP))), _away(action, concerned), frozenset(action.away())
+    )
+
+
+def _away(action: PdAction, hosts: t.Iterable[str]) -> dict[str, str]:
+    """Why hosts cannot be asked, as far as that is known: this run may not have looked at them."""
+    if action.args.get("hosts") is not None:
+        return {}
+    inventory = {host for some in (action.task_vars.get("groups") or {}).values() for host in some}
+    asked = set(action.task_vars.get("ansible_play_hosts_all") or ())
+    silent, living = action.seen().silent, action.living()
+    found = {}
+    for host in hosts:
+        if host not in inventory:
+            found[host] = "is not in the inventory"
+        elif host not in asked:
+            found[host] = "was left out of this run"
+        elif host in silent or host not in living:
+            found[host] = "did not answer"
+    return found
