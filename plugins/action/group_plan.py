@@ -15,6 +15,7 @@ from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.facts.cordon import Cordon
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
@@ -23,6 +24,7 @@ from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import artifacts, status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
+from ..module_utils._core.report.users import uses
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
@@ -34,7 +36,7 @@ from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
 from ..plugin_utils.locking import of_dead
 from ..plugin_utils.run_folder import Index, RunFolder
 
-ACTIONS = ("deploy", "scale", "restart", "heal", "remove")
+ACTIONS = ("deploy", "scale", "restart", "heal", "evacuate", "remove")
 # What a restart is onto.
 TO = ("spec", "applied", "previous")
 # What says that a spec waits for a restart.
@@ -78,6 +80,7 @@ class ActionModule(PdAction):
         "action": {"type": "str", "choices": list(ACTIONS), "default": "deploy"},
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
+        "evacuate": {"type": "list", "elements": "str", "default": []},
         "to": {"type": "raw"},
         "release": {"type": "list", "elements": "str", "default": []},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
@@ -88,11 +91,11 @@ class ActionModule(PdAction):
         "fail_on_pending": {"type": "bool", "default": False},
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
-        "fails": {"type": "bool", "default": True},
         "plan_out": {"type": "path"},
         "plan_digest": {"type": "str"},
         "plan_digests": {"type": "raw"},
         "plan_file": {"type": "path"},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -122,7 +125,7 @@ class ActionModule(PdAction):
         for raw in groups if alone else given:
             kind = raw.get("kind") or GROUP.name
             # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
-            beside = kind == CACHE.name and bool(groups)
+            beside = kind == CACHE.name and bool(groups) and self.args["action"] != "evacuate"
             action = "deploy" if beside else self.args["action"]
             onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
             every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
@@ -218,9 +221,15 @@ class ActionModule(PdAction):
         options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
         return propose(self.args["action"], map(_planned, every), index.waves, options)
 
+    def _asked_for(self) -> approval.Approved | None:
+        return self._once(
+            "approved",
+            lambda: approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"]),
+        )
+
     def _check_approved(self, proposed: Proposal) -> None:
         """Write the plan down where that is asked for, and go on only with what was approved. Nothing has been locked by now."""
-        asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
+        asked = self._asked_for()
         if self.args["plan_out"]:
             approval.write(self.args["plan_out"], proposed)
         findings = asked.against(proposed) if asked else Findings()
@@ -241,7 +250,7 @@ class ActionModule(PdAction):
     def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
         """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
         is spent, since AWX gives it to all that follow."""
-        spent = approval.ANY if self.args["plan_digest"] is not None else None
+        spent = approval.ANY if self._asked_for() else None
         approves = proposed.digest if self._task.check_mode else spent
         told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
         return {"data": told, "per_host": False, "aggregate": False}
@@ -256,11 +265,25 @@ class ActionModule(PdAction):
         names = [one.name for one in every]
         groups = [one.name for one in every if one.works.kind is GROUP] if self.args["spec"] is None else []
         needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
+        if self.args["action"] == "evacuate":
+            needs = self._users(every)
         made = waves(going, self.args["parallel"])
         rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
         refused = {one.name: one.refusal.in_short() for one in every if one.refusal}
         # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.
         return Index([list(wave) for wave in made], rounds, needs, refused, halts=self.args["action"] == "restart")
+
+    def cordons(self) -> dict[str, Cordon]:
+        """With the hosts that this run evacuates: in check mode they have no mark yet."""
+        evacuated = Cordon(by=self.new_run().by, why="evacuated")
+        return {**dict.fromkeys(names_list(self.args["evacuate"]), evacuated), **super().cordons()}
+
+    def _users(self, every: t.Sequence[One]) -> dict[str, list[str]]:
+        """By service of the run, the groups of it that use the service where it is to stop: they leave first."""
+        there = [h for name, h in self.seen().hosts.items() if name in names_list(self.args["evacuate"])]
+        members = [m for host in there for m in host.members]
+        services = [one.name for one in every if one.works.kind is CACHE]
+        return {name: sorted({m.group for m in members if uses(m, name)}) for name in services}
 
     def _wave(self, number: int, index: Index, plans: t.Mapping[str, Plan]) -> dict[str, t.Any]:
         """What the roles ask of a wave: who is in it, and which parts of what may be done there are."""
@@ -286,6 +309,7 @@ class ActionModule(PdAction):
             forget=names_list(self.args["forget_tombstone"]),
             counts=counts,
             allow_scale_down=self.args["allow_scale_down"],
+            evacuated=names_list(self.args["evacuate"]),
             reserved=reserved,
             reach=self.reach(),
             to=one.to,

@@ -104,7 +104,7 @@ class ActionModule(PdAction):
 
     def _looked(self) -> dict[str, Known]:
         """How all groups stand: those whose hosts were looked at now as they are now."""
-        looking = Looking(self)
+        looking = Looking(self, self.state["release"], self.rollout.on_failure == "return")
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         for name, one in known.items():
             if looking.looked_at({*one.hosts, *one.keeps}):

@@ -64,7 +64,7 @@ options:
   action:
     description: What is wanted.
     type: str
-    choices: [deploy, scale, restart, heal, remove]
+    choices: [deploy, scale, restart, heal, evacuate, remove]
     default: deploy
   to:
     description:
@@ -88,6 +88,12 @@ options:
     description: Whether O(action=deploy) may lower a count to the inventory's.
     type: bool
     default: false
+  evacuate:
+    description: For O(action=evacuate), the hosts that are to be empty. Nobody is seated there.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   lost_hosts:
     description: Hosts that do not answer and that you state are fenced. Their members count as gone.
     type: list
@@ -142,7 +148,7 @@ options:
   plan_digest:
     description:
       - The digest of the plan that was approved. The task fails where the plan is another one.
-      - With V(any) whatever it is is carried out, as without this option. Empty text is an error.
+      - With V(any) whatever it is is carried out, as without this option; O(plan_file) is compared all the same. Empty text is an error.
     type: str
     version_added: 0.2.0
   plan_digests:
@@ -234,6 +240,10 @@ waves:
     rounds:
       description: How many rounds of renewal it has.
       type: int
+    retirements:
+      description: The numbers of the rounds in which members stop whose place others have taken.
+      type: list
+      elements: int
     fetches:
       description: Whether images may have to be fetched.
       type: bool

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from ..base import json_text
 from ..base.errors import PdError
 from ..base.plain import Plain
+from ..hooks.hook import Hooked
 from ..plan import diff
 from ..plan.value import Peer, Plan, Step
 from ..spec.workload import KINDS
@@ -28,7 +29,7 @@ from ..work.member import Member, Part
 # Of a later one it is not known what its lines mean.
 SCHEMA = 1
 # Where one thing comes before the other within a phase; elsewhere the order is that of a look at the hosts.
-_IN_ORDER = frozenset({"leave", "renew", "router_stop"})
+_IN_ORDER = frozenset({"leave", "renew", "retire", "router_stop"})
 _STARTS = frozenset({"create", "replace"})
 # An image that is named by its digest is the same one, whether the host has it already or not.
 _PINNED = "@sha256:"
@@ -227,6 +228,18 @@ def _beside(plan: Plan) -> list[str]:
     lines += sorted(f"lost: {one.host} with {', '.join(sorted(one.members))}" for one in plan.fence)
     if plan.unknown:
         lines.append(f"out of reach: {', '.join(sorted(plan.unknown))}")
+    lines += [line for one in plan.hooks or () for line in _hook(one)]
     if plan.cache:
         lines.append(f"used by: {', '.join(sorted(plan.cache.get('users') or ())) or 'nobody'}")
     return [*lines, "its clients must restart after it"] if plan.clients_restart else lines
+
+
+def _hook(one: Hooked) -> list[str]:
+    """Whom the endpoint is given to, and whom it is taken from."""
+    told = ["taken out first"] if one.withdraws else []
+    if not one.stays:
+        told.append("taken out for good")
+    elif one.announces:
+        told.append(f"given {one.url} of {one.model}, weight {one.weight}, as {one.digest}")
+    where = f"hook {one.hook.name}, {one.hook.file} on {', '.join(sorted(one.hosts))}"
+    return [f"{where}: {', then '.join(told)}"] if told else []
