@@ -37,7 +37,8 @@ def _changing(rollout: Rollout, note: Note, group: Standing, now: float, run: Ru
     be, is not changed for ever; what an earlier run has left is changed again."""
     if group.running and not group.pending:
         return replace(note, wanted=group.wanted).soaking(now, rollout.wave(note.wave).soak)
-    if note.run != run.began:
+    # It has been to a record and back.
+    if abs(note.run - run.began) > 0.001:
         return note
     if group.running:
         what = f" ({printable(group.what[0])})" if group.what else ""
