@@ -23,6 +23,7 @@ import yaml
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Finding, Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.cordon import Cordon
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hooks import NOTHING as NOT_WIRED
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
@@ -271,8 +272,12 @@ class Fleet:
             hosts[f"{alias}-too"] = observed.read_host(f"{alias}-too", memory.told(self.facts[alias]))
         silent = sorted(named - set(hosts) - gone)
         run = more.pop("run", None) or self.run()
-        asked = {key: more.pop(key) for key in ("counts", "allow_scale_down", "release", "wired") if key in more}
+        asked = {
+            key: more.pop(key) for key in ("counts", "allow_scale_down", "evacuated", "release", "wired") if key in more
+        }
         more.pop("to", None)
+        for host in set(asked.get("evacuated", ())) & set(hosts):
+            hosts[host] = hosts[host].under(Cordon("test@here", 1000.0, "evacuated"))
         if "reserved" in more:
             more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
         reality = Reality(Hosts(hosts), run, silent, **more)

@@ -25,7 +25,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.facts import lab
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
 from ansible_collections.inferops.pd.plugins.module_utils._core.hooks.hook import Act
-from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import Plan
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.value import RETIRES, Plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.waves import waves
 from ansible_collections.inferops.pd.plugins.module_utils._core.watch.readiness import complete
 from ansible_collections.inferops.pd.plugins.module_utils._core.work.share import Share
@@ -118,6 +118,13 @@ class FactsStore:
         found = self.entry(group, member)
         if found:
             found["draining"] = True
+
+    def cordon(self) -> dict[str, t.Any] | None:
+        return copied(self.facts.get("cordon"))
+
+    def write_cordon(self, mark: t.Mapping[str, t.Any] | None) -> None:
+        self.before_write()
+        self.facts["cordon"] = copied(dict(mark)) if mark is not None else None
 
     def kept_log(self, group: str, member: str) -> str | None:
         return None
@@ -289,6 +296,8 @@ class Wave:
         self.judge("settle")
         self.hooks("announce")
         self.judge("announce")
+        if any(one.retires and one.goes_on for one in self.courses.values()):
+            self._retire()
         self.phase("endpoint")
         self.judge("final")
         if any(one.goes_on and one.left for one in self.courses.values()):
@@ -318,6 +327,14 @@ class Wave:
         if self.rounds:
             self.wait(AGAIN - 1)
             self.judge("renewal")
+
+    def _retire(self) -> None:
+        """Who has been replaced leaves (tasks/retire.yml)."""
+        numbers = sorted({one for plan in self.plans.values() for one in plan.rounds if one >= RETIRES})
+        for number in numbers:
+            for phase in ("leave", "stop"):
+                self.phase(phase, number)
+                self.judge(phase, number)
 
     # -- phases --
 
@@ -485,7 +502,7 @@ class Wave:
         for name, course in self.courses.items():
             plan, said = self.plans[name], self.said[name]
             if number is not None and phase != "renewal":
-                if number >= len(plan.renew or ()):
+                if number not in plan.rounds:
                     continue
                 plan = plan.round(number)
                 said = {step.partition(".")[0]: told for step, told in said.items() if step.endswith(f".{number + 1}")}
@@ -499,7 +516,7 @@ class Wave:
         if (host, number) not in self._parcels:
             found = {}
             for name, plan in self.plans.items():
-                if number is None or number < len(plan.renew or ()):
+                if number is None or number in plan.rounds:
                     shared, own = copied(split(plan, number))
                     if host in own:
                         found[name] = Parcel.of(shared, own[host], host)

@@ -74,9 +74,12 @@ class ActionModule(PdAction):
         for host, one in broken.items():
             alike.setdefault(one, []).append(host)
         table += [f"{about(hosts, one.said)}. {one.way_out}".rstrip() for one, hosts in alike.items()]
+        cordoned = {host: seen.cordon for host, seen in hosts.items() if seen.cordon}
+        table += [f"{host} is {cordon.since_told()}: no member comes there." for host, cordon in cordoned.items()]
         if self.args["show"]:
             self._display.display("\n".join(table).rstrip() or "No group is defined, and none runs.")
         answer: dict[str, t.Any] = {"groups": groups, "caches": caches, "table": table, "silent": silent}
+        answer["cordoned"] = {host: cordon.to_plain() for host, cordon in cordoned.items()}
         answer["warnings"] = misspelt(self.task_vars)
         if len(groups) == 1:
             answer |= next(iter(groups.values()))

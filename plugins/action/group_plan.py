@@ -15,6 +15,7 @@ from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
+from ..module_utils._core.facts.cordon import Cordon
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
@@ -23,6 +24,7 @@ from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import artifacts, status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
+from ..module_utils._core.report.users import uses
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
@@ -34,7 +36,7 @@ from ..plugin_utils._workloads import Asked, Judged, Workloads, workloads_of
 from ..plugin_utils.locking import of_dead
 from ..plugin_utils.run_folder import Index, RunFolder
 
-ACTIONS = ("deploy", "scale", "restart", "heal", "remove")
+ACTIONS = ("deploy", "scale", "restart", "heal", "evacuate", "remove")
 # What a restart is onto.
 TO = ("spec", "applied", "previous")
 # What says that a spec waits for a restart.
@@ -78,6 +80,7 @@ class ActionModule(PdAction):
         "action": {"type": "str", "choices": list(ACTIONS), "default": "deploy"},
         "counts": {"type": "dict", "default": {}},
         "allow_scale_down": {"type": "bool", "default": False},
+        "evacuate": {"type": "list", "elements": "str", "default": []},
         "to": {"type": "raw"},
         "release": {"type": "list", "elements": "str", "default": []},
         "lost_hosts": {"type": "list", "elements": "str", "default": []},
@@ -92,7 +95,6 @@ class ActionModule(PdAction):
         "plan_digest": {"type": "str"},
         "plan_digests": {"type": "raw"},
         "plan_file": {"type": "path"},
-        "plan_about": {"type": "str"},
         "fails": {"type": "bool", "default": True},
     }
 
@@ -123,7 +125,7 @@ class ActionModule(PdAction):
         for raw in groups if alone else given:
             kind = raw.get("kind") or GROUP.name
             # Services that groups of the run use are there for these: they are brought to what their entries say, and never restarted.
-            beside = kind == CACHE.name and bool(groups)
+            beside = kind == CACHE.name and bool(groups) and self.args["action"] != "evacuate"
             action = "deploy" if beside else self.args["action"]
             onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
             every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
@@ -217,7 +219,6 @@ class ActionModule(PdAction):
     def _proposal(self, every: t.Sequence[One], index: Index) -> Proposal:
         """What is put before whoever approves it. What becomes of a run that fails is no part of it, but for the proof."""
         options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
-        options |= {"part of": self.args["plan_about"]} if self.args["plan_about"] else {}
         return propose(self.args["action"], map(_planned, every), index.waves, options)
 
     def _asked_for(self) -> approval.Approved | None:
@@ -264,11 +265,25 @@ class ActionModule(PdAction):
         names = [one.name for one in every]
         groups = [one.name for one in every if one.works.kind is GROUP] if self.args["spec"] is None else []
         needs = {name: [s for s in _caches.deployed_for(self, name) if s in names] for name in groups}
+        if self.args["action"] == "evacuate":
+            needs = self._users(every)
         made = waves(going, self.args["parallel"])
         rounds = [max((len(going[name].renew or ()) for name in wave), default=0) for wave in made]
         refused = {one.name: one.refusal.in_short() for one in every if one.refusal}
         # Whoever restarts groups one after the other does not want the next one down when the last one did not come back.
         return Index([list(wave) for wave in made], rounds, needs, refused, halts=self.args["action"] == "restart")
+
+    def cordons(self) -> dict[str, Cordon]:
+        """With the hosts that this run evacuates: in check mode they have no mark yet."""
+        evacuated = Cordon(by=self.new_run().by, why="evacuated")
+        return {**dict.fromkeys(names_list(self.args["evacuate"]), evacuated), **super().cordons()}
+
+    def _users(self, every: t.Sequence[One]) -> dict[str, list[str]]:
+        """By service of the run, the groups of it that use the service where it is to stop: they leave first."""
+        there = [h for name, h in self.seen().hosts.items() if name in names_list(self.args["evacuate"])]
+        members = [m for host in there for m in host.members]
+        services = [one.name for one in every if one.works.kind is CACHE]
+        return {name: sorted({m.group for m in members if uses(m, name)}) for name in services}
 
     def _wave(self, number: int, index: Index, plans: t.Mapping[str, Plan]) -> dict[str, t.Any]:
         """What the roles ask of a wave: who is in it, and which parts of what may be done there are."""
@@ -294,6 +309,7 @@ class ActionModule(PdAction):
             forget=names_list(self.args["forget_tombstone"]),
             counts=counts,
             allow_scale_down=self.args["allow_scale_down"],
+            evacuated=names_list(self.args["evacuate"]),
             reserved=reserved,
             reach=self.reach(),
             to=one.to,

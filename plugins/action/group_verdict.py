@@ -14,9 +14,11 @@ from ..module_utils._core.base.words import names
 from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.judge import PHASES, Said, judge
 from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.spec.workload import KINDS
 from ..plugin_utils._action import PdAction
+from ..plugin_utils._closing import close
 from ..plugin_utils._run import RUN
-from ..plugin_utils.run_folder import Index, RunFolder
+from ..plugin_utils.run_folder import RunFolder
 
 # Before a wave, and after the last one.
 OPEN, CLOSE = "open", "close"
@@ -34,7 +36,8 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         folder, phase = RunFolder(str(self.args["run"])), self.args["phase"]
         if phase == CLOSE:
-            return self._close(folder)
+            told = close(folder, self._display.display)
+            return {**told, "failed": bool(told.get("failed") and self.args["fails"])}
         if phase == OPEN:
             return self._open(folder)
         wave, number = self.args["wave"], self.args["round"]
@@ -52,7 +55,7 @@ class ActionModule(PdAction):
     def _judged(self, plan: Plan, course: Course, phase: str, said: Said, number: int | None) -> Course:
         """After a phase of a round, what was said in it is judged by the round's plan; after its end, all of it by the whole plan."""
         if number is not None and phase != "renewal":
-            if number >= len(plan.renew or ()):
+            if number not in plan.rounds:
                 return course
             plan = plan.round(number)
             said = {step.partition(".")[0]: hosts for step, hosts in said.items() if step.endswith(f".{number + 1}")}
@@ -81,9 +84,13 @@ class ActionModule(PdAction):
         failed = [name for name, one in earlier.items() if one.failed]
         courses = {}
         for name, course in folder.courses(wave).items():
-            lacking = [one for one in index.needs.get(name, ()) if one in failed or one in index.refused]
+            needed = index.needs.get(name, ())
+            lacking = [o for o in needed if o in failed or o in index.refused or _stays(folder, earlier.get(o))]
             if lacking:
-                told = f"Group {name}: nothing of it was touched, since it uses {names(lacking)}, which failed in this run."
+                kind, uses = KINDS[folder.plan(name).kind], f"it uses {names(lacking)}, which failed in this run"
+                # Where hosts are evacuated, services go after the groups that use them.
+                uses = uses if kind.router else f"members of {names(lacking)} that use it have not left"
+                told = f"{kind.title} {name}: nothing of it was touched, since {uses}."
                 course = course.ends(told, {"good": False, "untouched": True})
             elif index.halts and any(folder.plan(one).kind == folder.plan(name).kind for one in failed):
                 told = f"{name}: not touched by this run, which goes no further after {names(failed)} failed."
@@ -92,39 +99,11 @@ class ActionModule(PdAction):
         folder.write_courses(wave, courses)
         return _next(courses)
 
-    def _close(self, folder: RunFolder) -> dict[str, t.Any]:
-        index = folder.index()
-        courses = {name: one for at in range(len(index.waves)) for name, one in folder.courses(at).items()}
-        bad = {name: one for name, one in courses.items() if one.failed}
-        refused = index.refused
-        if not bad and not refused:
-            return {"good": True}
-        return {**self._told(index, bad, len(courses) + len(refused)), "failed": bool(self.args["fails"])}
 
-    def _told(self, index: Index, bad: t.Mapping[str, Course], count: int) -> dict[str, t.Any]:
-        """One workload that failed is told as such. Of several, each in full, one below the other."""
-        refused = index.refused
-        if count == 1 and bad:
-            (course,) = bad.values()
-            head, _line, rest = course.told.partition("\n")
-            self._display.display(rest)
-            return {**course.short, "msg": head}
-        touched = {name: one for name, one in bad.items() if not one.short.get("untouched")}
-        left = [name for name in bad if name not in touched]
-        blocks = [one.told for one in touched.values()]
-        blocks += [f"{text}" for text in refused.values()]
-        blocks += [bad[name].told for name in left]
-        self._display.display("\n\n".join(blocks))
-        failed = [*touched, *refused]
-        msg = f"{len(failed)} of {count} failed: {names(failed)}." + (f" Not touched: {names(left)}." if left else "")
-        told = {name: dict(one.short) for name, one in bad.items()} | {
-            name: {"good": False, "refused": True} for name in refused
-        }
-        return {
-            "good": False,
-            "msg": f"{msg} The others are as wanted." if len(bad) + len(refused) < count else msg,
-            "workloads": told,
-        }
+def _stays(folder: RunFolder, course: Course | None) -> bool:
+    """Whether members of a workload that were to leave their host are still there."""
+    ending = course.ending if course else None
+    return bool(course and folder.plan(course.name).retire and not (ending and ending.retired))
 
 
 def _timed(plan: Plan, course: Course, phase: str) -> Course:
@@ -133,6 +112,9 @@ def _timed(plan: Plan, course: Course, phase: str) -> Course:
     if phase == "lock" and course.goes_on:
         return replace(course, since=now)
     fresh = {name for here in plan.hosts.values() for name in here.create}
+    if plan.retire:
+        # What was there served meanwhile.
+        return course
     if phase != "settle" or course.ending is None or course.ending.registered != "yes" or not course.since:
         return course
     whole = {member.id for member in plan.engines} <= fresh
@@ -147,6 +129,7 @@ def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:
         "going": [one.name for one in going],
         "serves": any(one.serves for one in going),
         "undoes": any(one.undoes for one in going),
+        "retires": any(one.retires for one in going),
         "unproven": any(one.unproven for one in going),
         "left": [one.name for one in going if one.left],
         "locked": [one.name for one in courses.values() if one.over and one.locked],

@@ -81,7 +81,8 @@ class ActionModule(PdAction):
         if said:
             turn = Turn("note", tuple(said), notes=said, why=_SAID[self.state["state"]].format(names(list(said))))
         else:
-            run = Run(self.state["began"], self.state["ends"], self.state["state"] == "go")
+            state, release = self.state, tuple(self.state["release"])
+            run = Run(state["began"], state["ends"], state["state"] == "go", release)
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
@@ -103,7 +104,7 @@ class ActionModule(PdAction):
 
     def _looked(self) -> dict[str, Known]:
         """How all groups stand: those whose hosts were looked at now as they are now."""
-        looking = Looking(self)
+        looking = Looking(self, self.state["release"], self.rollout.on_failure == "return")
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         for name, one in known.items():
             if looking.looked_at({*one.hosts, *one.keeps}):

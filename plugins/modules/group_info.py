@@ -112,6 +112,10 @@ groups:
       description: How far a rollout has come with the group, its C(name), C(wave), C(state) and C(why), and all of it as a line (C(told)).
       type: dict
       returned: when one has, or had, the group
+cordoned:
+  description: By host that was looked at and that no member comes to, who has set that (C(by)), when (C(since)) and C(why).
+  returned: always
+  type: dict
 caches:
   description:
     - The state of each cache service by name; beside one group, of those that it uses. It has the keys of RV(groups) but for the router

@@ -64,7 +64,7 @@ options:
   action:
     description: What is wanted.
     type: str
-    choices: [deploy, scale, restart, heal, remove]
+    choices: [deploy, scale, restart, heal, evacuate, remove]
     default: deploy
   to:
     description:
@@ -88,6 +88,12 @@ options:
     description: Whether O(action=deploy) may lower a count to the inventory's.
     type: bool
     default: false
+  evacuate:
+    description: For O(action=evacuate), the hosts that are to be empty. Nobody is seated there.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   lost_hosts:
     description: Hosts that do not answer and that you state are fenced. Their members count as gone.
     type: list
@@ -154,10 +160,6 @@ options:
       - The file that was written by O(plan_out) when the plan was approved, with which the difference is shown line by line.
       - Without O(plan_digest) it stands for its digest.
     type: path
-    version_added: 0.2.0
-  plan_about:
-    description: What the plan is a part of, in words that are approved with it.
-    type: str
     version_added: 0.2.0
 seealso:
   - module: inferops.pd.cache_plan
@@ -238,6 +240,10 @@ waves:
     rounds:
       description: How many rounds of renewal it has.
       type: int
+    retirements:
+      description: The numbers of the rounds in which members stop whose place others have taken.
+      type: list
+      elements: int
     fetches:
       description: Whether images may have to be fetched.
       type: bool

@@ -36,7 +36,7 @@ options:
     type: int
     default: 0
   round:
-    description: Which round of renewal of the wave, from 0, for the phases of one. Left out, what is not renewed.
+    description: Which round of renewal or of retirement of the wave, by its number, for the phases of one. Left out, what is in none.
     type: int
   phase:
     description:
@@ -113,6 +113,10 @@ serves:
   type: bool
 undoes:
   description: Whether what the run has started of any is to be stopped again.
+  returned: unless O(phase=close)
+  type: bool
+retires:
+  description: Whether members of any may stop whose place others have taken.
   returned: unless O(phase=close)
   type: bool
 unproven:

@@ -231,6 +231,10 @@ ansible_facts:
           returned: always
           type: list
           elements: dict
+        cordon:
+          description: Why no new member comes to this host, with who has set that (C(by)) and when (C(since)). Null where they may.
+          returned: always
+          type: dict
         damaged:
           description:
             - Files of the state directory that could not be read, each with its C(path), C(why), and the C(group) and C(member) that it

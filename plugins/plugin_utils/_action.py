@@ -23,6 +23,7 @@ from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import boolean
 from ..module_utils._core.base.words import counted
+from ..module_utils._core.facts.cordon import BY_INVENTORY, Cordon
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import Reader, newest
 from ..module_utils._core.plan.hosts import Hosts
@@ -252,8 +253,15 @@ class PdAction(ActionBase):
                 hosts[host] = read_host(host, facts, reader)
         # By name, not by the inventory's order: the same hosts make the same plan.
         away = set(self.away())
+        for host, cordon in self.cordons().items():
+            if host in hosts:
+                hosts[host] = hosts[host].under(cordon)
         found.hosts = Hosts({host: hosts[host] for host in sorted(hosts, key=natural) if host not in away})
         return found
+
+    def cordons(self) -> dict[str, Cordon]:
+        """The hosts on which nobody is to be seated, whatever they say themselves: by the inventory."""
+        return {host: BY_INVENTORY for host, value in self.host_variables("pd_cordoned").items() if boolean(value)}
 
     def away(self) -> list[str]:
         """The hosts that the inventory says are out of service."""

@@ -66,8 +66,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to` and `release` as in a
-    plan's Request."""
+    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to`, `release` and `evacuated` as
+    in a plan's Request."""
 
     name: str
     hosts: t.Mapping[str, Host]
@@ -79,6 +79,7 @@ class Asked:
     forget: t.Sequence[str] = ()
     counts: t.Mapping[str, int] | None = None
     allow_scale_down: bool = False
+    evacuated: t.Sequence[str] = ()
     reserved: Reserved = NOTHING_RESERVED
     reach: Reach = EVERYWHERE
     to: To = "spec"
@@ -228,6 +229,7 @@ class Groups(Workloads):
             asked.reality(asked.silent(patterns)),
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
+            evacuated=asked.evacuated,
             wired=_hooks.wired(self.action, group.name, group.endpoint.hooks, asked.hosts, Findings()),
             release=asked.release,
             catalogue=self.action.catalogue(),
@@ -308,7 +310,8 @@ class Caches(Workloads):
         asked = asked.on_plane("data")
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
-        request = ServiceRequest(service, template, patterns, t.cast(Action, asked.action), reality)
+        action = t.cast(Action, asked.action)
+        request = ServiceRequest(service, template, patterns, action, reality, evacuated=asked.evacuated)
         return core_plan.make(request, judged.findings)
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:

@@ -7,7 +7,7 @@ members that is what a controller would spend its time on.
 
 index.json            the waves, and which workloads are refused
 plans/NAME.json       each plan, whole
-shared/NAME.json      what all hosts of a plan read (NAME+ROUND: of a round of renewal)
+shared/NAME.json      what all hosts of a plan read (NAME+ROUND: of a round)
 waits/WAVE.json       the hosts of a wave that wait for engines, and for how long at most
 own/WAVE/HOST.json    what one host reads beside it, of all workloads of a wave
 said/WAVE/STEP/HOST.json   what it said of each in a step
@@ -29,12 +29,12 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.judge import STEPS, Said
 from ..module_utils._core.course.parcel import Parcel, split
-from ..module_utils._core.plan.value import Plan
+from ..module_utils._core.plan.value import RETIRES, Plan
 from ._files import name_of, read_json, write_json
 
 Result = dict[str, t.Any]
-# The number of a step that comes after every round.
-AGAIN = 1000
+# The number of a step that comes after every round of renewal, and before those of retirement.
+AGAIN = RETIRES - 1
 
 
 @dataclass
@@ -83,7 +83,7 @@ class RunFolder:
                 waits["longest"] = max(waits["longest"], shared["limit"])
                 for host, what in mine.items():
                     own.setdefault(host, {})[name] = what
-                for at in range(len(plan.renew or ())):
+                for at in plan.rounds:
                     shared, mine = split(plan, at)
                     self._write(shared, "shared", f"{_file(name)}+{at}.json")
                     for host, what in mine.items():

@@ -220,7 +220,7 @@ def test_clients_of_two_groups_behind_one_name_see_no_failure_while_one_restarts
         while not over.is_set():
             told.append(ask(gateway.url, "once upon a time")[0])
 
-    clients = [threading.Thread(target=client) for _ in range(3)]
+    clients = [threading.Thread(target=client) for _client in range(3)]
     try:
         site.play("deploy").ok()
         assert (ask(gateway.url, "hello")[0], gateway.reloads) == (200, 1)

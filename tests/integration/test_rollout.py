@@ -139,6 +139,7 @@ def test_what_was_approved_of_a_rollout_is_compared_before_its_first_turn(site: 
     site.play("rollout", pd_plan_digest=digest).ok()
     assert site.runs() == dict.fromkeys(GROUPS, "8192")
     assert site.notes() == dict.fromkeys(GROUPS, "passed")
+    site.play("rollout", pd_plan_digest=digest).ok()
 
 
 def test_a_gate_that_says_no_holds_the_rest_and_a_release_goes_on(site: Rollouts) -> None:
@@ -159,6 +160,26 @@ def test_a_gate_that_says_no_holds_the_rest_and_a_release_goes_on(site: Rollouts
     site.play("rollout", "-e", "pd_release=g1").ok()
     assert site.notes() == dict.fromkeys(GROUPS, "passed")
     assert site.runs() == dict.fromkeys(GROUPS, "8192")
+
+
+def test_what_fails_is_returned_and_held_until_it_is_released(site: Rollouts) -> None:
+    site.rollout(waves=[{"groups": ["g0"]}, {"groups": ["g1"]}, {"percent": 100}], on_failure="return")
+    site.edit(8192)
+    (site.refused / "g1").touch()
+    run = site.play("rollout").refused()
+    assert "returned" in run.out
+    assert site.notes() == {"g0": "passed", "g1": "returned", "g2": "held"}
+    assert site.runs() == {"g0": "8192", "g1": "4096", "g2": "4096"}
+    assert site.serving() == list(GROUPS), "what was returned serves again"
+    assert site.noted("g1")["held"]["revision"] == site.noted("g1")["revision"]
+    told = site.play("status").ok().out
+    assert "has failed, and runs again what it ran before" in told
+    assert "the gate says no" in " ".join(told.split())
+    site.play("restart", pd_group="g1").refused()
+    (site.refused / "g1").unlink()
+    site.play("rollout", pd_release="g1").ok()
+    assert site.runs() == dict.fromkeys(GROUPS, "8192")
+    assert "held" not in site.noted("g1")
 
 
 def test_a_pause_an_abort_and_another_rollout(site: Rollouts) -> None:

@@ -14,6 +14,7 @@ from builders import ROOT, RUN
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.cordon import Cordon
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import Host, read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.instances import instance_for, instances
@@ -311,8 +312,11 @@ def plan_of(
     lost = more.get("lost", ())
     silent = [n for n in pattern if n not in hosts and n not in lost]
     more["reserved"] = Reserved.of(map(Plan.from_plain, more.get("reserved", ())))
-    reality = Reality(Hosts(hosts), RUN, silent, **more)
-    request = ServiceRequest(service, template, {"cache": pattern}, t.cast("t.Any", action), reality)
+    evacuated = more.pop("evacuated", ())
+    seen = {n: one.under(Cordon("ops")) if n in evacuated else one for n, one in hosts.items()}
+    reality = Reality(Hosts(seen), RUN, silent, **more)
+    patterns = {"cache": pattern}
+    request = ServiceRequest(service, template, patterns, t.cast("t.Any", action), reality, evacuated=evacuated)
     made = make(request, findings).to_plain()
     return made, [f"{f.code} {f.message} {f.hint}" for f in findings.items]
 
@@ -494,6 +498,35 @@ def test_clients_that_reconnect_need_no_restart_unless_the_place_has_changed() -
     moved, said = plan_of(service_of({**SERVER, "port": 5555}), after, "restart", users=["qwen"])
     assert "has another address or port" in said[0]
     assert moved["clients_restart"]
+
+
+def test_of_an_instance_a_host_the_one_on_a_host_that_is_emptied_stops() -> None:
+    hosts = fleet("h1", "h2")
+    after = carried_out(plan_of(service_of(SERVER), hosts)[0], hosts)
+    emptied, said = plan_of(service_of(SERVER), after, "evacuate", evacuated=["h1"])
+    assert (did(emptied), said) == (["remove store-cache-0 h1"], [])
+    # No deploy puts it back.
+    hosts = carried_out(emptied, after)
+    assert not plan_of(service_of(SERVER), hosts, "evacuate", evacuated=["h1"])[0]["changed"]
+    hosts["h1"] = hosts["h1"].under(Cordon("ops"))
+    deployed, said = plan_of(service_of(SERVER), hosts)
+    assert did(deployed) == []
+    assert said[0].startswith("host-cordoned h1 is cordoned by ops")
+
+
+def test_the_one_instance_moves_only_if_nobody_knows_it_by_its_address() -> None:
+    hosts = fleet("h1", "h2")
+    after = carried_out(plan_of(service_of(MASTER), hosts)[0], hosts)
+    moved, said = plan_of(service_of(MASTER), after, "evacuate", evacuated=["h1"])
+    assert (did(moved), said) == (["remove store-cache-0 h1", "create store-cache-0 h2"], [])
+    facts = dict(after["h2"].plain)
+    used = {**after, "h2": read_host("h2", {**facts, "members": [member_of("qwen", "prefill")]})}
+    _stays, said = plan_of(service_of(MASTER), used, "evacuate", evacuated=["h1"], users=["qwen"])
+    assert said[0].startswith("evacuate-cache the one instance of cache service store runs on h1, and members of qwen")
+    _nowhere, said = plan_of(service_of(MASTER), after, "evacuate", evacuated=["h1", "h2"])
+    assert said[0].startswith(
+        "does-not-fit the one instance of store has no host that it could be on: h1: cordoned by ops"
+    )
 
 
 def test_one_that_is_down_is_started_again_at_its_ports_on_the_current_spec() -> None:

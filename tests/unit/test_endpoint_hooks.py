@@ -217,7 +217,10 @@ class Gated:
     ) -> bool:
         made = self.plan(raw, action, **more)
         assert not made.errors, made.findings.to_plain()
-        fails = lambda host, hook: (host, hook) in self.bad  # noqa: E731
+
+        def fails(host: str, hook: str) -> bool:
+            return (host, hook) in self.bad
+
         return self.fleet.carry_out(made, gateways=self.gateways, hook_fails=fails, **(how or {}))
 
     @property
@@ -280,6 +283,48 @@ def test_hosts_of_hooks_take_no_lock_and_keep_no_record(gated: Gated) -> None:
     made = gated.plan(action="restart").value
     assert set(made.through) == {"h1"}
     assert made.hook_hosts == ("gw1", "gw2", "mon")
+
+
+EVACUATED = {"action": "evacuate", "evacuated": ["h1"]}
+
+
+def moving() -> Gated:
+    """All of it is on h1, and may be on h2 as well."""
+    made = Gated()
+    made.fleet.facts["h2"]["cordon"] = {"by": "ops", "since": 1.0, "why": ""}
+    assert made.run(made.raw(**WIDE))
+    made.fleet.facts["h2"]["cordon"] = None
+    return made
+
+
+WIDE = {role: {"hosts": "h1:h2"} for role in ("prefill", "decode", "router")}
+MOVED = "http://10.0.0.2:8000"
+
+
+def test_a_router_that_moves_is_announced_before_the_old_one_stops() -> None:
+    """Clients always have one that serves: nothing is withdrawn."""
+    gated = moving()
+    made = gated.plan(gated.raw(**WIDE), **EVACUATED)
+    phases = list(dict.fromkeys(phase for phase, _do, _member in made.steps()))
+    assert phases == ["start", "router", "register", "announce", "retire", "endpoint"]
+    assert gated.run(gated.raw(**WIDE), **EVACUATED)
+    assert {url for found in gated.gateways.values() for url in found.values()} == {MOVED}
+    record = gated.fleet.facts["h2"]["records"]["demo"]["endpoint"]
+    assert (record["url"], record["registered"]) == (MOVED, True)
+    assert all(one["url"] == MOVED and one["digest"] for one in record["hooks"].values())
+    assert not gated.plan(gated.raw(**WIDE)).plan["changed"]
+
+
+def test_a_hook_that_does_not_learn_where_a_router_has_moved_keeps_the_old_one() -> None:
+    gated = moving()
+    gated.bad = {("gw2", "gateway")}
+    assert not gated.run(gated.raw(**WIDE), **EVACUATED)
+    assert "its endpoint could not be given to gateway on gw2" in gated.said
+    assert len(gated.fleet.facts["h1"]["members"]) == 3, "what gw2 sends requests to"
+    gated.bad = set()
+    assert gated.run(gated.raw(**WIDE), **EVACUATED)
+    assert not gated.fleet.facts["h1"]["members"]
+    assert {url for found in gated.gateways.values() for url in found.values()} == {MOVED}
 
 
 # What has changed since, and the steps that follow: (phase, do, host).
@@ -560,21 +605,26 @@ class _DiedError(Exception):
     """A controller that is gone."""
 
 
+def _dies_after(writes: int) -> t.Callable[[], None]:
+    """What is asked before each write of a run whose controller dies once it has done so many."""
+    left = iter(range(writes))
+
+    def write() -> None:
+        if next(left, None) is None:
+            raise _DiedError
+
+    return write
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_happens_who_is_called_registered_is_known_by_its_hooks(seed: int) -> None:
     """Random runs, of which some die before any of their writes, and hooks that fail: after each, what the record says holds."""
     chance, gated = random.Random(seed), Gated()
-    for _ in range(12):
+    for _run in range(12):
         gated.bad = {
             (h, n) for h, n in (("gw1", "gateway"), ("gw2", "gateway"), ("mon", "prometheus")) if chance.random() < 0.15
         }
-        left = [chance.randrange(60) if chance.random() < 0.4 else 10_000]
-
-        def write(left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] < 0:
-                raise _DiedError
-
+        write = _dies_after(chance.randrange(60) if chance.random() < 0.4 else 10_000)
         raw = gated.raw(*chance.choice([(), ("gateway",), ("prometheus",), ("",)]), weight=chance.choice([1, 100]))
         action = chance.choice(["deploy", "deploy", "restart", "remove"])
         if action != "deploy" and not gated.record:

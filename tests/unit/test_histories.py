@@ -34,6 +34,8 @@ hosts_ = st.sampled_from(HOSTS)
 some_hosts = st.lists(hosts_, min_size=1, max_size=3, unique=True)
 groups_ = st.sampled_from(GROUPS)
 MEMBERS = [f"{group}-{name}" for group in GROUPS for name in ("prefill-0", "decode-0", "decode-1")]
+# Those that come in the place of others.
+NEW = [f"{group}-{role}-{number}" for group in GROUPS for role in ("prefill", "decode", "router") for number in (1, 2)]
 counts_ = st.integers(1, 3)
 # Modes, and how each is told the length of a context. Decode members of the second take a prefill for the one before at its address.
 LENGTH = {"vllm-nixl": "--max-model-len", "sglang-nixl": "--context-length"}
@@ -137,6 +139,14 @@ class Histories(RuleBasedStateMachine):
             member["label"] = {**known, "revision": "", "generation": 0, "formation": member["formation"]}
             member["unlabelled"] = True
 
+    @rule(host=hosts_)
+    def is_cordoned(self, host: str) -> None:
+        self.fleet.facts[host]["cordon"] = {"by": "somebody", "since": self.clock, "why": ""}
+
+    @rule(host=hosts_)
+    def is_given_back(self, host: str) -> None:
+        self.fleet.facts[host]["cordon"] = None
+
     # -- members ---------------------------------------------------------------------------------------------------------
 
     @rule(number=st.integers(0, 11))
@@ -239,6 +249,36 @@ class Histories(RuleBasedStateMachine):
     @rule(groups=runs_)
     def removes(self, groups: Groups) -> None:
         self._run(groups, "remove")
+
+    @rule(
+        host=hosts_,
+        parallel=st.sampled_from([None, 1]),
+        at=st.none() | st.integers(1, 40),
+        never=st.sets(st.sampled_from(NEW), max_size=1),
+        undo=st.booleans(),
+        room=st.booleans(),
+    )
+    def evacuates(
+        self, host: str, parallel: int | None, at: int | None, never: set[str], undo: bool, room: bool
+    ) -> None:
+        """All groups that have anything on it; the run may fall over, and some of those that come may load for ever. With `room`, members
+        may be on any host by now, and there are some."""
+        for name in GROUPS if room else ():
+            for role in self.spec[name]["roles"].values():
+                role["hosts"] = ":".join(HOSTS)
+        if room:
+            self._run(Groups(GROUPS), "deploy")
+        there = sorted({m["label"]["group"] for m in self.fleet.facts[host]["members"]})
+        if host in self.fleet.silent or host in self.away or not there:
+            return
+        self.is_cordoned(host)
+        groups = Groups(tuple(there), parallel)
+        ended = self._run(groups, "evacuate", fall_at=at, how={"never_ready": never, "undo": undo}, evacuated=[host])
+        if ended is None or set(ended) != set(there) or not all(ended.values()) or never:
+            return
+        left = [m["label"]["member"] for m in self.fleet.facts[host]["members"]]
+        assert not left, f"{host} was evacuated, and has {left}"
+        assert not self.fleet.facts[host]["records"], f"{host} was evacuated, and has a record"
 
     @rule(groups=runs_, action=st.sampled_from(["deploy", "restart", "remove"]), host=hosts_, fence=st.booleans())
     def states_that_a_host_is_lost(self, groups: Groups, action: str, host: str, fence: bool) -> None:
@@ -419,6 +459,7 @@ class Histories(RuleBasedStateMachine):
         for host in HOSTS:
             self.answers_again(host)
             self.comes_back_to_service(host)
+            self.is_given_back(host)
         self.clock += 100_000
         for facts in self.fleet.facts.values():
             for member in facts["members"]:
@@ -515,18 +556,19 @@ class Histories(RuleBasedStateMachine):
         how: t.Mapping[str, t.Any] | None = None,
         unread: bool = False,
         **more: t.Any,
-    ) -> None:
+    ) -> dict[str, bool] | None:
         """One run: planned, and carried out where nothing refuses it. `then` happens once, before phase `at` or at the write `at_write`;
         at the write `fall_at` the run falls over. `how` is what else becomes of it (memory.Hosts); with `unread` no registry answers while
-        it plans."""
+        it plans. How each group ended; None of one that fell over."""
         mute = [(m, m["registered"]) for _h, m in self._running() if unread and m.get("registered") is not None]
         for member, _registry in mute:
             member["registered"] = None
         plans = self._plans(groups.names, action, **more)
         for member, registry in mute:
             member["registered"] = registry
-        if plans:
-            self._carry_out(plans, groups, action, at, then, fall_at, at_write, how or {})
+        if not plans:
+            return {}
+        return self._carry_out(plans, groups, action, at, then, fall_at, at_write, how or {})
 
     def _plans(self, names: t.Iterable[str], action: str, **more: t.Any) -> list[dict[str, t.Any]]:
         """Each beside those before it. One that is refused takes nothing from the others."""
@@ -548,7 +590,7 @@ class Histories(RuleBasedStateMachine):
         fall_at: int | None,
         at_write: int | None,
         how: t.Mapping[str, t.Any],
-    ) -> None:
+    ) -> dict[str, bool] | None:
         names = [plan["group"] for plan in plans]
         told, writes, left = f"{action} of {', '.join(names)}", 0, [at]
 
@@ -580,16 +622,28 @@ class Histories(RuleBasedStateMachine):
         self.fleet.said = hosts.said
         if ended:
             self._no_lock_stays(plans[0]["run"], hosts.lost, told)
+        self._seats_nobody_on_cordoned(before, told)
         if at is None and at_write is None:
             self._touches_nobody_else(names, before, told)
             if ended and not all(ended.values()) and action != "restart":
                 self._is_as_if_alone(plans, before, how, told)
+        return ended or None
 
     def _hosts(self, facts: dict[str, memory.Facts], how: t.Mapping[str, t.Any], **hooks: t.Any) -> memory.Hosts:
         def silent(host: str) -> bool:
             return host in self.fleet.silent or host in self.away
 
         return memory.Hosts(facts, silent=silent, now=lambda: self.clock, **hooks, **how)
+
+    def _seats_nobody_on_cordoned(self, before: dict[str, memory.Facts], told: str) -> None:
+        """Who is on a host that was cordoned before the run was there before."""
+        for host, facts in before.items():
+            if facts.get("cordon") and self.fleet.facts[host].get("cordon"):
+                there = {m["label"]["member"] for m in facts["members"]}
+                come = [
+                    m["label"]["member"] for m in self.fleet.facts[host]["members"] if m["label"]["member"] not in there
+                ]
+                assert not come, f"{told} seated {come} on {host}, which is cordoned"
 
     def _touches_nobody_else(self, names: t.Collection[str], before: dict[str, memory.Facts], told: str) -> None:
         for group in set(GROUPS) - set(names):

@@ -169,6 +169,21 @@ def test_room_is_left_for_what_is_out_for_any_reason():
     assert [groups[name].labels["site"] for name in turn(of, groups).names] == ["ams"]
 
 
+def test_who_was_about_to_be_changed_and_serves_takes_nobodys_room():
+    of = rollout(waves=[{"percent": 50, "max_unavailable": {"site": 1}}, {"percent": 100}])
+    last = [name for name, wave in draw(of, fleet()).items() if wave == 2]
+    groups = noted(of, fleet(), **dict.fromkeys(last, "changing"))
+    assert (turn(of, groups).kind, turn(of, groups).wave) == ("change", 1)
+    # Of another rollout it is about to be out.
+    other = Note("s", "1" * 16, 1, "changing", NOW, "new")
+    few = rollout(groups="g1,g2", waves=[{"percent": 100, "max_unavailable": {"site": 1}}])
+    mine = noted(few, fleet(2), g1="passed")
+    groups = {**fleet(4), **mine, "g4": replace(fleet(4)["g4"], note=other)}
+    found = turn(few, groups)
+    assert (found.kind, found.failed) == ("end", True)
+    assert "where g4 is out or failed" in found.why
+
+
 def test_soaking_groups_take_a_place_of_those_that_go_at_a_time():
     of = rollout(waves=[{"percent": 100, "parallel": 3, "soak": 600}])
     groups = noted(of, fleet(), g1="soaking", g2="soaking")
@@ -414,13 +429,19 @@ def test_a_note_is_kept_as_it_was_and_says_no_more_than_it_must():
 @pytest.mark.parametrize(
     "change",
     [{"wave": 0}, {"wave": "2"}, {"state": "wandering"}, {"state": 1}, {"since": "now"}, {"before": []}, {"begun": {"members": 1}},
-     {"rollout": None}, {"begun": {"members": {"m": {}}}}],
+     {"rollout": None}, {"rollout": "r\x1b[2J"}, {"begun": {"members": {"m": {}}}}],
 )  # fmt: skip
 def test_a_damaged_note_is_told_as_that(change):
     with pytest.raises(DamagedError, match="Reading the record of g1: it is damaged"):
         notes.read({**NOTE.to_plain(), **change}, "the record of g1")
     with pytest.raises(DamagedError):
         notes.read("soaking", "the record of g1")
+
+
+def test_what_a_record_says_is_fit_to_be_shown():
+    shown = notes.read({**NOTE.to_plain(), "why": "it \x1b[2Jbroke\n" + "x" * 5000}, "the record")
+    assert shown.why.startswith("it broke xxx")
+    assert len(shown.why) <= 1000
 
 
 def test_what_is_damaged_goes_no_further():

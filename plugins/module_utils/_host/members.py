@@ -14,11 +14,12 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from .._core.base.checked import DamagedError, ports_of
+from .._core.base.checked import Checked, DamagedError, ports_of
 from .._core.base.errors import PdError
 from .._core.base.plain import to_plain
 from .._core.base.printable import printable
 from .._core.facts import applied, observed, record
+from .._core.facts.cordon import Cordon
 from .._core.facts.label import SCHEMA
 from .._core.work.member import Member, Part, Stop
 from .._core.work.share import Share
@@ -222,7 +223,7 @@ class Work:
 
     def _stop(self) -> None:
         self._begin()
-        draining = self.share.action in ("scale", "deploy", "heal")
+        draining = self.share.action not in ("restart", "remove")
         self._hold_ports()
         if draining and not self.order.check:
             self._mark_draining()
@@ -252,7 +253,9 @@ class Work:
 
     def _endpoint(self) -> None:
         self.doubts = {} if self.order.check else self._doubted()
-        if self.part.part:
+        if self.part.forgets and not self.before:
+            self._forget_record()
+        elif self.part.part:
             with self._locked():
                 now = self._record() or {}
                 after = self._after(now)
@@ -269,6 +272,14 @@ class Work:
                     self.store.write_holds(self.group, [])
             lock.release(self.store, self.group, self.order.holder)
             self._sweep()
+
+    def _forget_record(self) -> None:
+        """Of a host that was emptied: with the last member its record goes, and the host is nobody's concern."""
+        with self._locked():
+            self.record_changed = self._record() is not None
+            if not self.order.check:
+                lock.check(self.store, self.group, self.order.holder)
+                self.store.delete_group(self.group)
 
     def _doubted(self) -> dict[str, t.Any]:
         """What members have logged that makes their answers doubtful: the proof has just sent them requests."""
@@ -401,6 +412,9 @@ class Work:
             stale = "another run has changed its members since the plan was made"
         elif seen.host and observed.digest(labels, seen.together) != seen.host:
             stale = "another run has changed the members of this host since the plan was made"
+        cordon = self.store.cordon() if self.part.create and not seen.cordoned else None
+        if cordon:
+            self._refuse_cordoned(Cordon.read(Checked(cordon, "the mark of this host")))
         if not stale:
             return
         newest = sorted(labels, key=lambda label: -float(label.get("created") or 0))[:3]
@@ -412,6 +426,13 @@ class Work:
             f"Checking the plan for {self.host}",
             f"{stale}; " + (f"created last: {', '.join(ages)}" if ages else "there are none any more"),
             "Nothing was changed here. Run again: the new plan takes it into account.",
+        )
+
+    def _refuse_cordoned(self, cordon: Cordon) -> t.NoReturn:
+        raise HostError(
+            f"Checking the plan for {self.host}",
+            f"it has been {cordon.told()} since the plan was made",
+            "Nothing was changed here. Run again: the new plan seats nobody there.",
         )
 
     def _assert_one_formation(self) -> None:

@@ -127,7 +127,14 @@ def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind
     """What the state folder says beside its members; nothing of one that cannot be read."""
     told: dict[str, t.Any] = {"state_dir": state.root, "state": machine.state(state.root)}
     if blind:
-        nothing: dict[str, t.Any] = {"records": {}, "holds": [], "locks": {}, "damaged": [], "digests": {}}
+        nothing: dict[str, t.Any] = {
+            "records": {},
+            "holds": [],
+            "locks": {},
+            "damaged": [],
+            "digests": {},
+            "cordon": None,
+        }
         return {**told, **nothing, "held": {}}
     labels, records = state.labels(), state.records()
     mine = [one for one in drivers.values() if isinstance(one, TellsDamage)]
@@ -136,6 +143,7 @@ def _kept(request: Request, state: State, drivers: t.Mapping[str, Driver], blind
         "records": {g: r for g, r in records.items() if request.groups is None or g in request.groups},
         "holds": state.holds(),
         "locks": state.group_locks(),
+        "cordon": state.cordon(),
         "damaged": [dict(one._asdict()) for look in (state, *mine) for one in look.damaged()],
         "held": observed.held(labels),
         "digests": {

@@ -6,6 +6,7 @@ atomically and for good. It implements store.Store.
 
 <state dir>/host.lock
 <state dir>/id                                           which state directory this is, wherever it is mounted
+<state dir>/cordon.json                                  why no new member comes to this host
 <state dir>/groups/<group>/record.json
 <state dir>/groups/<group>/lock.json                     who changes the group
 <state dir>/groups/<group>/holds.json                    ports that a router may still name
@@ -32,6 +33,8 @@ from .._core.base.checked import Checked, DamagedError
 from .._core.facts import label as labels
 from .._core.facts import lock, observed
 from .._core.facts import record as records
+from .._core.facts.cordon import Cordon
+from .._core.facts.cordon import mark as cordon_mark
 from .errors import HostError
 from .store import Damaged
 from .trusted import untrusted
@@ -100,6 +103,10 @@ class State:
     @property
     def id_path(self) -> str:
         return os.path.join(self.root, "id")
+
+    @property
+    def cordon_path(self) -> str:
+        return os.path.join(self.root, "cordon.json")
 
     # -- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -203,6 +210,16 @@ class State:
         """Whether a run has begun to take this member away."""
         return os.path.exists(self.draining_path(group, member))
 
+    def cordon(self) -> dict[str, t.Any] | None:
+        """Why no new member comes to this host. A mark that cannot be believed is one: somebody has set it."""
+        try:
+            found = read_json(self.cordon_path)
+            if found is not None:
+                Cordon.read(Checked(found, self.cordon_path))
+            return found
+        except DamagedError as exc:
+            return dict(cordon_mark("", 0.0, f"its mark {self.cordon_path} cannot be read: {exc.why}"))
+
     def kept_log(self, group: str, member: str) -> str | None:
         """Where the last log of a member that is gone can be read."""
         path = self.kept_log_path(group, member)
@@ -247,6 +264,16 @@ class State:
             return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.holds_path(group))
+
+    def write_cordon(self, mark: t.Mapping[str, t.Any] | None) -> None:
+        """Set the mark, or take it away with what is empty then."""
+        if mark is not None:
+            make_dirs(self.root)
+            write(self.cordon_path, json.dumps(mark, sort_keys=True) + "\n")
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.cordon_path)
+        self.clear()
 
     def mark_draining(self, group: str, member: str) -> None:
         """Say that a member is leaving. It goes with the member."""

@@ -58,6 +58,12 @@ class Store(t.Protocol):
 
     def write_holds(self, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None: ...
 
+    def cordon(self) -> dict[str, t.Any] | None:
+        """The mark that keeps new members off this host, with who has set it, when and why; one that cannot be believed is one."""
+
+    def write_cordon(self, mark: t.Mapping[str, t.Any] | None) -> None:
+        """Set it or, with None, take it away."""
+
     def draining(self, group: str, member: str) -> bool:
         """Whether a run has begun to take this member away."""
 

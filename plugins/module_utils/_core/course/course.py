@@ -16,7 +16,7 @@ from ..base.plain import Plain, texts, to_plain
 class Ending:
     """What is written at the end. `registered` is whether the endpoint is (yes, no, or keep what was said), `why` it is not; `lift` whether
     the router is seen to name nobody that is gone; `proven` whether a proof was good; `undo` the ids that this run has created and that
-    were taken back, None where nothing is taken back."""
+    were taken back, None where nothing is taken back; `retired` whether those have stopped whose place others have taken."""
 
     registered: str = "no"
     state: str = "partial"
@@ -24,6 +24,7 @@ class Ending:
     lift: bool = False
     proven: bool = False
     undo: tuple[str, ...] | None = None
+    retired: bool = False
     # What the record says of hooks; None for what it was given before they were told. And why they do not have the endpoint.
     hooks: Plain | None = None
     unhooked: str = ""
@@ -38,6 +39,7 @@ class Ending:
             bool(raw.get("lift")),
             bool(raw.get("proven")),
             None if undo is None else tuple(undo),
+            bool(raw.get("retired")),
             raw.get("hooks"),
             raw.get("unhooked") or "",
         )
@@ -50,8 +52,8 @@ class Course:
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
     started is stopped again. `waits` are members that are up and enter no router yet. `skipped`: another run is at it, and what was wanted
-    can wait. `done`: it has been brought to its end in this wave. `since` is when it was locked, in seconds of the epoch, and `took` for
-    how many seconds after that the whole of it came up."""
+    can wait. `retires`: those that have come serve, and whose place they take may stop. `done`: it has been brought to its end in this
+    wave. `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -65,6 +67,7 @@ class Course:
     skipped: bool = False
     unproven: bool = False
     undoes: bool = False
+    retires: bool = False
     ready: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
@@ -98,7 +101,7 @@ class Course:
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Course:
-        flags = ("over", "locked", "failed", "good", "left", "done", "skipped", "unproven", "undoes")
+        flags = ("over", "locked", "failed", "good", "left", "done", "skipped", "unproven", "undoes", "retires")
         ending = raw.get("ending")
         return cls(
             name=raw["name"],

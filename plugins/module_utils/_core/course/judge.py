@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..base.plain import Plain
 from ..base.words import by_number, names
 from ..plan.value import Plan, Start
 from ..report import verdict
@@ -125,7 +126,10 @@ def _withdrawn(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  
 def _announced(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
     if course.left or course.ending is None:
         return course
-    return replace(course, ending=hooks.announced(plan, course.ending, said))
+    ending = hooks.announced(plan, course.ending, said)
+    # A hook that has not taken the endpoint may go on sending requests to a router that retires.
+    retires = course.retires and not ending.unhooked
+    return replace(course, ending=replace(ending, retired=retires), retires=retires)
 
 
 def _is_busy(said: t.Mapping[str, Result]) -> bool:
@@ -220,6 +224,16 @@ def _undone(plan: Plan, said: Said) -> tuple[str, ...]:
     return tuple(name for name in _created(said) if name not in kept)
 
 
+def _may_retire(plan: Plan, course: Course, said: Said, shown: bool) -> bool:
+    """Whether those may stop whose place others have taken: all that come are ready, the router has taken them, and what was `shown` of
+    them is good."""
+    fresh = {name for here in plan.hosts.values() for name in here.create}
+    ready = {m.id for m in plan.engines} & fresh <= set(course.ready)
+    router = _of_router(plan, said, "router")
+    served = router is None or (bool(router.get("ok")) and not router.get("held"))
+    return bool(plan.retire and course.serves and ready and served and shown)
+
+
 def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
     """What is to be written of it, after router and proof."""
     if course.left:
@@ -236,15 +250,32 @@ def _settled(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # 
     unseen = bool(plan.unknown) and course.registered in ("yes", "keep") and router_ok
     # What this run started is stopped again, and the router that served before was not touched: the endpoint is what it was.
     as_before = course.registered == "undone" and course.undoes
+    retires = _may_retire(plan, course, said, shown)
+    stayed = not retires and _stayed(plan, router_ok and shown)
     ending = Ending(
-        registered="yes" if good else "keep" if unseen or as_before else "no",
-        state="running" if good or serves else "partial",
+        registered="yes" if good or stayed else "keep" if unseen or as_before else "no",
+        state="running" if good or serves or stayed else "partial",
         why=_waits_for(plan, said) if course.good else "",
         lift=is_clean(plan, said),
         proven=good and bool(proof and proof.get("good")),
         undo=_undone(plan, said) if course.undoes else None,
+        retired=retires,
     )
-    return replace(course, ending=ending, unproven=bool(proof) and not (proof or {}).get("good"))
+    unproven = bool(proof) and not (proof or {}).get("good")
+    return replace(course, ending=ending, retires=retires, unproven=unproven)
+
+
+def _stayed(plan: Plan, well: bool) -> bool:
+    """Whether the group serves as before, since those stay that were to retire: not all that came in their place has come up. `well`:
+    nothing is wrong with those that have, and that the router reaches by now."""
+    before = (plan.meanwhile or {}).get("endpoint") or {}
+    # One that moves is there as well, and reaches none of them.
+    there = well or _routers(plan.meanwhile or {}) > _routers(plan.record)
+    return bool(plan.retire and before.get("registered") and there)
+
+
+def _routers(record: Plain) -> int:
+    return sum(1 for one in record.get("members") or () if one.get("role") == "router")
 
 
 def _with_silence(plan: Plan, course: Course, said: Said) -> Said:
@@ -315,7 +346,9 @@ def _checked(plan: Plan, course: Course, phase: str) -> Course:
     """Check mode tells what a run in which all goes well would write."""
     if phase == "settle":
         state = "running" if plan.router.member or not KINDS[plan.kind].router else "partial"
-        return replace(course, ending=Ending("yes" if plan.router.member else "no", state, lift=is_clean(plan, {})))
+        registered = "yes" if plan.router.member else "no"
+        ending = Ending(registered, state, lift=is_clean(plan, {}), retired=bool(plan.retire))
+        return replace(course, ending=ending, retires=bool(plan.retire))
     return replace(course, done=True) if phase in ("final", "forget") else course
 
 

@@ -12,7 +12,7 @@ from ..base.plain import Plain
 from ..base.plain import to_plain as plain
 from ..base.words import names
 from ..plan import router_step
-from ..plan.value import Plan, Start
+from ..plan.value import RETIRES, Plan, Start
 from ..runtimes.table import UNNOTED, traits_of
 from ..spec.workload import KINDS
 from ..work.share import Share, Slice, Vacated
@@ -197,6 +197,8 @@ def _endpoint(parcel: Parcel, share: Share, course: Course, check: bool) -> Orde
     if parcel.host in course.refused:
         # It did nothing, and nothing of it is written there. It may have given its lock, though, and refused after that.
         return None if check else Order(share, "unlock")
+    if ending.retired:
+        share = replace(share, record=parcel.plan.record)
     if ending.undo is not None:
         share = undone(share, parcel.plan.kind, ending.undo)
     if course.took is not None:
@@ -264,6 +266,7 @@ def parts_of(plans: t.Iterable[Plan]) -> dict[str, t.Any]:
         "forgets": False,
         "forms": False,
     }
+    retirements = 0
     hosts: set[str] = set()
     routers: set[str] = set()
     leaving: set[str] = set()
@@ -280,8 +283,10 @@ def parts_of(plans: t.Iterable[Plan]) -> dict[str, t.Any]:
         found["stops"] |= stops(plan, phases)
         found["forgets"] |= plan.action == "remove"
         found["forms"] |= plan.action != "remove"
+        retirements = max(retirements, len(plan.retire or ()))
         routers |= set(plan.router.through) if plan.action != "remove" else set()
         leaving |= set(plan.router.through) if leaves(plan, phases) and not down else set()
+    found["retirements"] = list(range(RETIRES, RETIRES + retirements))
     return {**found, "hosts": sorted(hosts), "routers": sorted(routers), "leaves": sorted(leaving)}
 
 

@@ -10,11 +10,11 @@ import typing as t
 from dataclasses import dataclass
 
 from ..base.plain import Plain, every, texts
-from ..plan.value import Plan, locked_in_order
+from ..plan.value import RETIRES, Plan, locked_in_order
 from .course import Course
 
 # What is each host's own, or is for people alone.
-_OWN = ("members", "hosts", "steps", "diff", "renew")
+_OWN = ("members", "hosts", "steps", "diff", "renew", "retire")
 # What of the router only its own host needs.
 _ROUTERS = ("peers", "add", "starts", "peer_argv")
 
@@ -24,8 +24,9 @@ class Parcel:
     """A plan as one inventory host has it: `plan` with its own members and places alone. `phases` are those of the whole plan's steps,
     `everyone` all engines of it as {id, role}, `order` all inventory hosts in the order in which they are locked. `waits` are the hosts
     of engines, `limit` the seconds that one of these may take to start. `renews`: whether there are rounds of renewal. Of a round,
-    `because` are the members that others are renewed for, `before` those that rounds before it started anew. On the router's host
-    `proof` is what a proof is asked with, and `faces` one member of each role, to read of it what its role asks of who calls it."""
+    `because` are the members that others are renewed for, `before` those that rounds before it started anew; `retires`: it is one of
+    retirement. On the router's host `proof` is what a proof is asked with, and `faces` one member of each role, to read of it what its role
+    asks of who calls it."""
 
     plan: Plan
     host: str
@@ -37,6 +38,7 @@ class Parcel:
     renews: bool = False
     because: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
+    retires: bool = False
     proof: Plain | None = None
     faces: tuple[Plain, ...] = ()
 
@@ -55,13 +57,17 @@ class Parcel:
             bool(shared.get("renews")),
             texts(shared, "because"),
             texts(shared, "before"),
+            bool(shared.get("retires")),
             own.get("proof"),
             every(own, "faces"),
         )
 
     def takes_part(self, course: Course) -> bool:
-        """Whether the workload is in this round of renewal: while all goes well, if what its members are renewed for is up, and if all have
-        come back that were renewed before: the next one may be the last that serves. What is no round everybody is in."""
+        """Whether the workload is in this round: of renewal while all goes well, if what its members are renewed for is up, and if all have
+        come back that were renewed before: the next one may be the last that serves; of retirement once those that come in their place
+        serve. What is no round everybody is in."""
+        if self.retires:
+            return course.retires
         ready = set(course.ready)
         return not self.because or (course.serves and bool(set(self.because) & ready) and set(self.before) <= ready)
 
@@ -80,10 +86,10 @@ class Parcel:
 
 def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict[str, dict[str, t.Any]]]:
     """(what all hosts of a plan read, what each reads beside it by the name of the inventory host), as JSON has it; with a `number`, of
-    that round of renewal."""
-    rounds = plan.renew or ()
-    because = rounds[number].because if number is not None else ()
-    before = [m.id for one in rounds[:number] for m in one.members] if number is not None else []
+    that round."""
+    rounds, retires = plan.renew or (), number is not None and number >= RETIRES
+    because = rounds[number].because if number is not None and not retires else ()
+    before = [m.id for one in rounds[:number] for m in one.members] if number is not None and not retires else []
     plan = plan if number is None else plan.round(number)
     raw = plan.to_plain()
     router = raw.get("router") or {}
@@ -100,6 +106,7 @@ def split(plan: Plan, number: int | None = None) -> tuple[dict[str, t.Any], dict
         "renews": number is None and bool(rounds),
         "because": list(because),
         "before": before,
+        "retires": retires,
     }
     own: dict[str, dict[str, t.Any]] = {}
     for place, here in raw["hosts"].items():

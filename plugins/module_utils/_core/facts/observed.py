@@ -16,6 +16,7 @@ from ..base.errors import PdError
 from ..base.values import integer
 from . import label as labels
 from . import lock, record
+from .cordon import Cordon
 from .kv_interface import PLANES, Interface, KvInterface, RdmaPort
 from .label import Label
 from .record import Record
@@ -277,6 +278,8 @@ class Host:
     # What a plan rests on: of each group, and where it takes places what the members of each hold (None: the host does not say).
     digests: t.Mapping[str, str] = field(default_factory=dict)
     held: t.Mapping[str, str] | None = None
+    # Why nobody is seated here; None where members may come.
+    cordon: Cordon | None = None
     models: t.Mapping[str, Facts] = field(default_factory=dict)
     executables: t.Mapping[str, Facts] = field(default_factory=dict)
     images: t.Mapping[str, Facts] = field(default_factory=dict)
@@ -285,6 +288,13 @@ class Host:
     # The host as a mode sees it for which another KV interface is right, by what it needs of it.
     planes: t.Mapping[str, Host] = field(default_factory=dict, repr=False, compare=False)
     plain: Facts = field(default_factory=dict, repr=False, compare=False)
+
+    def under(self, cordon: Cordon) -> Host:
+        """The same host, cordoned. What it says of that itself stays."""
+        if self.cordon is not None:
+            return self
+        planes = {plane: replace(other, cordon=cordon) for plane, other in self.planes.items()}
+        return replace(self, cordon=cordon, planes=planes)
 
     def digest_of(self, group: str) -> str:
         """What of this host a plan for `group` rests on when it takes no place there."""
@@ -390,6 +400,7 @@ def read_host(name: str, raw: t.Any, reader: record.Reader | None = None) -> Hos
         held={str(group): str(digest) for group, digest in facts.mapping("held").items()}
         if "held" in facts.raw
         else None,
+        cordon=facts.value(lambda value: Cordon.read(value.within("cordon")) if value.raw.get("cordon") else None),
         models=facts.mappings("models"),
         executables=facts.mappings("executables"),
         images=facts.mappings("images"),

@@ -19,7 +19,7 @@ from .tombstone import Place, Tombstone
 # 1: up to 22a08ae, without a formation and with the lock among its keys.
 SCHEMA = 2
 # What a run writes by itself and what does not make a record another one.
-_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed", "took")
+_BOOKKEEPING = ("serial", "lock", "updated", "endpoint", "state", "formed", "took", "emptied")
 # How many formations back a record remembers what it came after.
 REMEMBERED = 32
 REMOVED = "removed"
@@ -94,6 +94,8 @@ class Record:
     rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
     # For how many seconds it was out when all of it was started last, from its lock to its endpoint; None where nobody has seen that.
     took: float | None = None
+    # Cordoned hosts that were seen without anything of it: that one of them is off concerns nobody.
+    emptied: tuple[str, ...] = ()
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -154,6 +156,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         starts=starts.read(value, "starts"),
         rollout=value.mapping("rollout"),
         took=value.seconds("took"),
+        emptied=value.texts("emptied"),
         plain=value.raw,
     )
 

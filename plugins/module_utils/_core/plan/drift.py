@@ -152,8 +152,8 @@ def leave_out(
     if request.action == "restart":
         return choice, seats, ()
     # Where something is healed, what runs on is no matter.
-    found = changed_under(choice.keep, request.hosts) if request.action != "heal" else []
-    theirs = running(choice.keep) or (list(request.kept.identity.values()) if request.kept else [])
+    found = changed_under(choice.serving, request.hosts) if request.action != "heal" else []
+    theirs = running(choice.serving) or (list(request.kept.identity.values()) if request.kept else [])
     out = {m.member: m for m in reversed(_coming(request, choice, seats, theirs))}
     for name, cause in [(name, m) for name, m in out.items() if name in choice.refresh]:
         # Decode cannot be started anew, so the prefill that it would have to forget does not come either.
@@ -162,7 +162,7 @@ def leave_out(
                 out.setdefault(prefill, Moved(cause.fact, cause.host, cause.was, cause.now, prefill))
     growth = {member_id(request.name, one.role, one.index) for one in choice.create}
     for one in [*out.values(), *(m for m in found if (m.fact, m.host) not in {(o.fact, o.host) for o in out.values()})]:
-        refused = request.action == "scale" and one.member in growth
+        refused = request.action in ("scale", "evacuate") and one.member in growth
         _say(request, one, one.member in out, findings.error if refused else findings.warning)
     every = tuple({(m.fact, m.host): m for m in [*out.values(), *found]}.values())
     return (*_without(request, choice, seats, set(out)), every)

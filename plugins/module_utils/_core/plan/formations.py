@@ -62,7 +62,8 @@ def formation_of(
     if not formations:
         made = action == "restart" or not situation.generation
         return Formation(None, situation.generation + (1 if made else 0), made)
-    made = action == "restart" or not (choice.keep or situation.unknown)
+    # Emptying a host of what is down there forms nothing.
+    made = action == "restart" or not (choice.serving or situation.unknown or action == "evacuate")
     generation = situation.generation + 1 if made else situation.generation
     known = None if made else situation.formation
     identity = known or (taken_over(situation) if not made and situation.noted else None) or reality.run.formation
@@ -232,10 +233,10 @@ def assert_one(plan: Plan, choice: Choice, adopt: t.Collection[str]) -> None:
     """The plan refuses itself when what would serve together is not of one formation, or what comes is not of the revision of what stays.
     No rule lets such a plan come about: this is where it would show. Raises PdError."""
     formation = plan.formation
-    others = [m.id for m in choice.keep if m.formation != formation and not (m.formation is None and m.id in adopt)]
+    others = [m.id for m in choice.serving if m.formation != formation and not (m.formation is None and m.id in adopt)]
     kept = {m.id: m.revision for m in choice.keep}
     fresh = [m for m in plan.members if m.id not in kept]
-    told = sorted({m.revision for m in plan.engines})
+    told = sorted({m.revision for m in plan.engines} | {m.revision for m in choice.retire if m.role != "router"})
     astray = any(part.labels.get("formation") != formation for m in fresh for part in m.parts)
     if others or (fresh and len(told) > 1) or astray:
         what = (

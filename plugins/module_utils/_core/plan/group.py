@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import typing as t
 from dataclasses import replace
 
 from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.starts import Starts, plain
 from ..hooks.hook import Hooked
-from ..recipes.engine import Engine
 from ..rules import checks_cache, checks_hardware, resources
 from ..rules.stands_for import Placed
 from ..spec.spec import Group
@@ -20,7 +18,7 @@ from ..spec.workload import GROUP
 from ..template.template import GroupTemplate
 from ..work.member import Member
 from ..work.share import Upstream
-from . import diff, drift, formations, hooks, record, renewal
+from . import diff, drift, formations, hooks, record, renewal, retirement
 from .drift import Moved
 from .group_choice import decide
 from .peer_snapshot import snapshot
@@ -31,7 +29,7 @@ from .router_step import router_step
 from .seating import seat_members
 from .situation import Choice, Request, Situation
 from .source import resolve
-from .value import Endpoint, Plan, Proof, Renewal, RouterStep
+from .value import Endpoint, Plan, Proof, Renewal, Retirement, RouterStep
 from .way import Draft, Way
 
 GroupDraft = Draft[Group, GroupTemplate]
@@ -54,13 +52,15 @@ class Groups(Way[Group, GroupTemplate]):
     def drift(self, draft: GroupDraft) -> tuple[Choice, Seats, tuple[Moved, ...]]:
         choice = draft.choice
         stale, waits = renewal.stale(draft.asked, draft.situation, choice, draft.seats, _starts(draft))
-        choice = replace(choice, refresh=stale, waits=waits)
+        choice = retirement.at_once(choice, stale)
+        left = {m.id for m in choice.keep}
+        choice = replace(choice, refresh={name: why for name, why in stale.items() if name in left}, waits=waits)
         choice, seats, moved = drift.leave_out(draft.asked, choice, draft.seats, draft.findings)
         choice, seats = renewal.at_once(draft.asked, choice, seats)
         return choice, seats, moved
 
     def check_hosts(self, draft: GroupDraft) -> None:
-        check_hosts(draft.asked, draft.seats, {m.host for m in draft.choice.keep}, draft.findings)
+        check_hosts(draft.asked, draft.seats, {m.host for m in draft.choice.serving}, draft.findings)
         drift.check_return(draft.asked, draft.seats, draft.findings)
 
     def render(self, draft: GroupDraft) -> tuple[Member, ...]:
@@ -123,7 +123,7 @@ class Groups(Way[Group, GroupTemplate]):
             ),
             "proof": _proof(template),
             "kv_cache": template.cache_block,
-            "upstream": _upstream(choice, template.engines),
+            "upstream": _upstream(draft),
         }
         if choice.pending:
             # Nothing comes, and what goes, waits or is proved is as it was started.
@@ -136,14 +136,22 @@ class Groups(Way[Group, GroupTemplate]):
         formations.assert_one(plan, choice, {m.id for m in situation.adopt})
         machines = {host: asked.hosts[host].machine.id for member in plan.members for host in member.hosts}
         identity = formations.to_record(draft.formation, situation, machines, asked.reality.run)
-        left = {(m.host, m.id) for m, _why in choice.leave}
+        left = {(m.host, m.id) for m in (*(m for m, _why in choice.leave), *choice.retire)}
         still_there = {(m.host, m.id) for m in situation.members} - left
         really = drift.identities(situation.members)
         made = record.of_group(plan, asked, situation.last, draft.formation.made, really, identity, still_there)
         known = hooks.to_record(draft.hooks, situation.last, asked.wired.skip)
         made = {**made, "endpoint": {**made["endpoint"], "hooks": known}} if known else made
-        counted = _starts(draft)
-        return {**made, "starts": plain(counted)} if counted or renewal.wanted(asked) else made
+        counted, emptied = _starts(draft), retirement.emptied(asked, made, situation.last)
+        starts = {"starts": plain(counted)} if counted or renewal.wanted(asked) else {}
+        return {**made, **starts, **({"emptied": emptied} if emptied else {})}
+
+    def meanwhile(self, draft: GroupDraft, plan: Plan) -> Plain | None:
+        return retirement.meanwhile(plan.record, draft.choice, draft.situation.last) if plan.retire else None
+
+    def retire(self, draft: GroupDraft) -> tuple[Retirement, ...]:
+        retirement.say(draft.asked.workload, draft.choice, draft.router, draft.findings)
+        return retirement.rounds(draft.choice, draft.router)
 
     def say(self, draft: GroupDraft, plan: Plan) -> Plan:
         asked, noted = draft.asked.waits or draft.asked, draft.situation.last
@@ -168,16 +176,19 @@ def _starts(draft: GroupDraft) -> Starts:
     return renewal.starts(draft.asked, draft.situation, draft.choice, draft.seats, draft.formation)
 
 
-def _upstream(choice: Choice, engines: t.Mapping[str, Engine]) -> tuple[Upstream, ...]:
-    """The prefills that may still hand requests to a decode which leaves: their running requests are waited for, too."""
-    engine = engines.get("prefill")
-    if engine is None or not (choice.refresh or any(m.role == "decode" for m, _why in choice.leave)):
+def _upstream(draft: GroupDraft) -> tuple[Upstream, ...]:
+    """The prefills that may still hand requests to a decode which leaves: their running requests are waited for, too. Beside one that
+    retires those that come serve already."""
+    choice, engine = draft.choice, draft.asked.template.engines.get("prefill")
+    going = [*(m for m, _why in choice.leave), *choice.retire]
+    if engine is None or not (choice.refresh or any(m.role == "decode" for m in going)):
         return ()
-    return tuple(
-        Upstream(m.id, m.label.url, engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
-        for m in choice.keep
-        if m.role == "prefill" and m.ready and m.label.url
-    )
+    found = {m.id: str(m.label.url) for m in choice.serving if m.role == "prefill" and m.ready and m.label.url}
+    if choice.retire:
+        kept = {m.id for m in choice.keep}
+        found |= {m.id: str(m.url) for m in draft.members if m.role == "prefill" and m.id not in kept and m.url}
+    told = (engine.metrics_path, tuple(engine.busy_metrics), tuple(engine.done_metrics))
+    return tuple(Upstream(name, url, *told) for name, url in found.items())
 
 
 def _proof(template: GroupTemplate) -> Proof:

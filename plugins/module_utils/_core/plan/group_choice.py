@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..base.finding import Findings
-from ..base.words import counted
+from ..base.words import counted, names
 from ..facts.observed import LiveMember
 from ..facts.tombstone import Place
 from ..spec.spec import ENGINE_ROLES, ROLES
+from ..spec.workload import GROUP
 from .scale_down import worst_first
 from .situation import Choice, Coming, Request, Situation
 
@@ -24,6 +25,7 @@ class _Draft:
     leave: list[tuple[LiveMember, str]] = field(default_factory=list)
     replace: list[LiveMember] = field(default_factory=list)
     create: list[Coming] = field(default_factory=list)
+    retire: list[LiveMember] = field(default_factory=list)
     desired: dict[str, int] = field(default_factory=dict)
     pending: bool = False
 
@@ -33,6 +35,7 @@ class _Draft:
             leave=tuple(self.leave),
             replace=tuple(self.replace),
             create=tuple(self.create),
+            retire=tuple(self.retire),
             desired=self.desired,
             pending=self.pending,
             strays=tuple(s.member for s in situation.strays),
@@ -60,9 +63,17 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
         any(m.revision != revision for m in alive)
         or (bool(situation.unknown) and situation.last.revision not in (None, revision))
     )
+    if request.action == "evacuate":
+        _refuse_evacuation(request, choice, findings)
+        if not alive:
+            # What is down is not formed by emptying a host: nothing of it is left there, and a deploy forms it.
+            choice.leave += [
+                (m, _emptied(m)) for m in situation.members if m.host in request.evacuated and not m.draining
+            ]
+            return choice.made(situation)
     for role in ENGINE_ROLES:
         _decide_role(role, request, situation, choice, findings)
-    _decide_router(situation, choice, findings)
+    _decide_router(request, situation, choice, findings)
     _form_anew(situation, choice)
     _say_outside(request, choice, findings)
     return choice.made(situation)
@@ -71,7 +82,7 @@ def decide(request: Request, situation: Situation, findings: Findings) -> Choice
 def _form_anew(situation: Situation, choice: _Draft) -> None:
     """Of a group of which nothing runs, all that is down goes before anything starts, as in a restart: what somebody starts by hand, or
     on a host that drops out of this run, would be of the last formation, at addresses of the next."""
-    if choice.keep or situation.unknown:
+    if choice.keep or choice.retire or situation.unknown:
         return
     again = {m.id: (m.role, m.index) for m in choice.replace}
     choice.leave += [(m, "it is down, and the group forms anew") for m in choice.replace]
@@ -82,8 +93,8 @@ def _form_anew(situation: Situation, choice: _Draft) -> None:
 def _say_outside(request: Request, choice: _Draft, findings: Findings) -> None:
     """A member keeps its place, also where its role's pattern does not name its host any more: placement restarts nothing."""
     for member in choice.keep:
-        names = request.patterns.get(member.role)
-        if names and member.host not in names:
+        pattern = request.patterns.get(member.role)
+        if pattern and member.host not in pattern:
             findings.warning(
                 "outside-pattern",
                 f"{member.id} runs on {member.host}, which roles.{member.role}.hosts does not name any more: it stays there.",
@@ -101,15 +112,16 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
         return {role: last.get(role, len(situation.of_role(role))) for role in ENGINE_ROLES}
     for role in ENGINE_ROLES:
         inventory = request.workload.roles[role].replicas
-        if request.action == "scale":
+        if request.action in ("scale", "evacuate"):
             desired[role] = request.counts.get(role, last.get(role, inventory))
         elif request.action == "restart" and request.kept is not None:
             desired[role] = request.kept.desired.get(role, inventory)
         elif request.allow_scale_down:
             desired[role] = inventory
         else:
-            # What `scale` has set counts, not what happens to live: a crash is no permission to lower it.
-            running = len(situation.of_role(role, alive=True))
+            # What `scale` has set counts, not what happens to live: a crash is no permission to lower it. Who is left on a cordoned host
+            # beside the one that came in its place makes no higher one.
+            running = len([m for m in situation.of_role(role, alive=True) if not _is_cordoned(request, m)])
             formed = last.get(role, 0) if any(m.alive for m in situation.members) or situation.unknown else 0
             desired[role] = max(inventory, running, formed)
         if desired[role] != inventory:
@@ -130,12 +142,18 @@ def _desired(request: Request, situation: Situation, findings: Findings) -> dict
 def _decide_role(role: str, request: Request, situation: Situation, choice: _Draft, findings: Findings) -> None:
     want = choice.desired[role]
     alive, dead = situation.of_role(role, alive=True), situation.of_role(role, alive=False)
+    emptied = [m for m in (*alive, *dead) if m.host in request.evacuated]
+    if emptied:
+        choice.retire += [m for m in emptied if m.alive]
+        choice.leave += [(m, _emptied(m)) for m in emptied if not m.alive]
+        alive, dead = ([m for m in some if m not in emptied] for some in (alive, dead))
     unknown = [place for place in situation.unknown if place.role == role]
-    # Members that nobody can ask do not make a living one superfluous.
-    surplus = max(0, len(alive) - want)
+    # Members that nobody can ask do not make a living one superfluous, nor does a host that is emptied.
+    surplus = max(0, len(alive) - want) if request.action != "evacuate" else 0
     leaving = {m.id for m, _why in choice.leave}
     others = [m for r in ENGINE_ROLES if r != role for m in situation.of_role(r, alive=True)]
-    victims = worst_first(alive, [m for m in others if m.id not in leaving])[:surplus]
+    peers = [m for m in others if m.id not in leaving]
+    victims = worst_first(alive, peers, lambda m: _is_cordoned(request, m))[:surplus]
     choice.leave += [(m, f"{want} of {len(alive)} {role} members are wanted") for m in victims]
     choice.keep += [m for m in alive if m not in victims]
     missing = max(0, want - len(alive) - len(unknown))
@@ -160,7 +178,8 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
     choice.leave += [(m, "it is down and not wanted any more") for m in dead[missing:]]
     taken = {m.index for m in situation.of_role(role)} | {place.index for place in unknown}
     free = (i for i in range(want + len(taken) + 1) if i not in taken)
-    choice.create += [Coming(role, next(free), "wanted by the spec") for dummy in range(missing - len(replaced))]
+    whys = [*map(_instead, emptied), *["wanted by the spec"] * missing]
+    choice.create += [Coming(role, next(free), whys[number]) for number in range(missing - len(replaced))]
 
 
 def _gone(role: str, situation: Situation, draining: bool = True) -> list[Place]:
@@ -236,9 +255,14 @@ def _refuse_growth(role: str, more: int, request: Request, choice: _Draft, findi
     )
 
 
-def _decide_router(situation: Situation, choice: _Draft, findings: Findings) -> None:
-    routers = situation.of_role("router")
-    alive = [m for m in routers if m.alive]
+def _decide_router(request: Request, situation: Situation, choice: _Draft, findings: Findings) -> None:
+    every = situation.of_role("router")
+    emptied = [m for m in every if m.host in request.evacuated]
+    choice.retire += [m for m in emptied if m.alive]
+    choice.leave += [(m, _emptied(m)) for m in emptied if not m.alive]
+    routers = [m for m in every if m not in emptied]
+    # The one on a cordoned host is the one whose place another has taken.
+    alive = sorted((m for m in routers if m.alive), key=lambda m: _is_cordoned(request, m))
     choice.keep += alive[:1]
     choice.leave += [(m, "a group has one router") for m in alive[1:]]
     if alive or any(place.role == "router" for place in situation.unknown):
@@ -255,4 +279,34 @@ def _decide_router(situation: Situation, choice: _Draft, findings: Findings) -> 
     elif routers:
         choice.replace.append(routers[0])
     else:
-        choice.create.append(Coming("router", 0, "wanted by the spec"))
+        index = next(i for i in range(len(every) + 1) if i not in {m.index for m in every})
+        choice.create.append(Coming("router", index, next(map(_instead, emptied), "wanted by the spec")))
+
+
+# -- hosts that are emptied ---------------------------------------------------------------------------------------------------------
+
+
+def _refuse_evacuation(request: Request, choice: _Draft, findings: Findings) -> None:
+    """Who comes elsewhere serves beside those that run, and so must be what they are. While the spec says another thing, it is made of the
+    record (source.py); where the record does not tell what runs, nobody can come."""
+    if choice.pending:
+        findings.error(
+            "evacuate-pending",
+            f"{request.name} runs an older configuration than its spec, and what runs cannot be started again:"
+            f" {request.unkept or 'its record does not keep it'}. Nothing of it on {names(request.evacuated)} is moved.",
+            f"Apply the change first: ansible-playbook {GROUP.restart(request.name)} (it seats nobody on a cordoned host); or undo"
+            " the edit.",
+        )
+
+
+def _is_cordoned(request: Request, member: LiveMember) -> bool:
+    host = request.hosts.get(member.host)
+    return host is not None and host.cordon is not None
+
+
+def _emptied(member: LiveMember) -> str:
+    return f"it is down, and {member.host} is evacuated"
+
+
+def _instead(member: LiveMember) -> str:
+    return f"in the place of {member.id}, whose host {member.host} is evacuated"

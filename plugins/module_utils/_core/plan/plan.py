@@ -25,7 +25,7 @@ from . import diff, formations, hooks, machines, record
 from .formations import formation_of
 from .group import Groups
 from .group_choice import is_short
-from .reach import check_damaged, check_lost, check_reach
+from .reach import check_damaged, check_lost, check_reach, say_cordons
 from .service import Services
 from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
@@ -47,6 +47,7 @@ def make(asked: AnyRequest, findings: Findings) -> Plan:
 
 def _make(asked: Asked[Workload, Template], way: Way[Workload, Template], findings: Findings) -> Plan:
     situation = _situation(asked.name, asked.reality, way.kind, asked.action, findings)
+    say_cordons(asked, situation, way.kind, findings)
     return _planned(Draft(way.source(asked, situation, findings), situation, findings), way)
 
 
@@ -67,6 +68,7 @@ def _planned(draft: Draft[Workload, Template], way: Way[Workload, Template]) -> 
     else:
         draft = replace(draft, router=router)
     draft = replace(draft, renew=way.renew(draft))
+    draft = replace(draft, retire=way.retire(draft))
     draft = replace(draft, hooks=way.hooks(draft))
     return _assembled(draft, way)
 
@@ -88,13 +90,17 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
         steps=tuple(steps_of(draft, way.kind.short)),
         hosts=slices_of(request, situation, choice, draft.members, draft.router, formation),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(choice.going) + sum(_round_takes(one) for one in draft.renew) + _hooks_take(draft.hooks, situation),
+        hold=_hold((*choice.going, *choice.retire))
+        + sum(_round_takes(one) for one in draft.renew)
+        + _hooks_take(draft.hooks, situation),
         fence=_fence_of(situation, asked.reality.lost, formation.graves),
         renew=draft.renew or None,
+        retire=draft.retire or None,
         hooks=draft.hooks or None,
         **way.fields(draft),
     )
     plan = replace(plan, record=way.record(draft, plan))
+    plan = replace(plan, meanwhile=way.meanwhile(draft, plan))
     # Waiting for a member that comes up by itself is work, and changes nothing.
     worked = any(s.do != "wait" for s in plan.steps)
     plan = replace(plan, changed=worked or differs(plan.record, situation.last.plain))

@@ -9,14 +9,17 @@ import typing as t
 
 from ..base.finding import Findings
 from ..base.words import by_number, names
-from .situation import Reality, Situation
+from ..facts.cordon import BY_INVENTORY
+from ..spec.workload import Kind
+from .situation import Asked, Reality, Situation, Template, Workload
 
 
 def check_reach(action: str, situation: Situation, reality: Reality, findings: Findings) -> None:
     """Unknown is not lost: with a part of the group out of reach nothing of it may be stopped or replaced, and nothing may be formed where
     nobody knows whether it is formed already."""
     reach = reality.reach
-    hold: dict[str, list[str]] = {host: [] for host in reality.silent}
+    # One that was emptied has nothing that could be in the way.
+    hold: dict[str, list[str]] = {host: [] for host in set(reality.silent) - set(situation.last.emptied)}
     damaged = {(host, d.member) for host, d in situation.damaged}
     for member in situation.unknown:
         if (member.host, member.id) not in damaged:
@@ -43,9 +46,28 @@ def check_reach(action: str, situation: Situation, reality: Reality, findings: F
             if gone
             else way_out,
         )
+    elif action == "evacuate" and situation.unknown:
+        findings.error("host-unreachable", f"{told}: nothing of the group is moved.", " ".join([way_out, *fenced]))
     else:
         kept = "nothing of the group is replaced or restarted."
         findings.warning("host-unreachable", f"{told}: {kept}", " ".join([way_out, *fenced]))
+
+
+def say_cordons(asked: Asked[Workload, Template], situation: Situation, kind: Kind, findings: Findings) -> None:
+    """Which hosts of the workload nobody is seated on, and why. What is emptied is told as such."""
+    mine = {host for hosts in asked.patterns.values() for host in hosts} | {m.host for m in situation.members}
+    for name in sorted(mine - set(asked.evacuated)):
+        host = asked.hosts.get(name)
+        if host is None or host.cordon is None:
+            continue
+        ends = f"ansible-playbook inferops.pd.evacuate -e pd_host={name} -e pd_return=true ends that."
+        findings.warning(
+            "host-cordoned",
+            f"{name} is {host.cordon.told()}: what runs there stays, and no member of the {kind.short} comes there.",
+            "Take pd_cordoned out of the inventory to end that." if host.cordon == BY_INVENTORY else ends,
+            [],
+            name,
+        )
 
 
 def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findings) -> None:
@@ -73,7 +95,7 @@ def check_damaged(action: str, situation: Situation, findings: Findings) -> None
                 host,
             )
             continue
-        say = findings.error if whole or action in ("restart", "remove") else findings.warning
+        say = findings.error if whole or action in ("restart", "remove", "evacuate") else findings.warning
         say(
             "state-damaged",
             f"{host}: {damage.path} is damaged ({damage.why}): "

@@ -40,19 +40,19 @@ def render_members(
     record: Record,
     findings: Findings,
 ) -> tuple[Member, ...]:
-    """Every member that the group has after this plan, rendered; one that runs is rendered at the place it holds. `record` is the group's
-    as it is now."""
+    """Every member that the group has after this plan, rendered; one that runs at the place it holds. `record` is the group's as it is."""
     places = [(m.role, m.index, request.hosts[m.host], seat_of(m)) for m in choice.keep]
     places += [(m.role, m.index, request.hosts[seats[m.id].host], seats[m.id]) for m in choice.replace]
     for one in choice.create:
         new = seats.get(member_id(request.name, one.role, one.index))
         if new:
             places.append((one.role, one.index, request.hosts[new.host], new))
-    order = {role: number for number, role in enumerate(ROLES)}
-    places.sort(key=lambda p: (order[p[0]], p[1]))
+    places.sort(key=lambda p: (ROLES.index(p[0]), p[1]))
     caches = _Caches(request, findings)
     kept = {(m.role, m.index) for m in choice.keep}
-    shared: Values = {"group.no_proxy": _no_proxy(host for _r, _i, host, _s in places)}
+    # Those that retire are beside the others until these serve.
+    beside = [*(host for _r, _i, host, _s in places), *(request.hosts[m.host] for m in choice.retire)]
+    shared: Values = {"group.no_proxy": _no_proxy(beside)}
     shared |= {
         f"peers.{role}": [url_of(h.address or "", s.port) for r, _i, h, s in places if r == role]
         for role in ENGINE_ROLES

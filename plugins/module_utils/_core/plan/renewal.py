@@ -107,7 +107,7 @@ def stale(
     where = {name: [place for place in places if counted.get(place, 0) > 1] for name, places in where.items()}
     where = {name: places for name, places in where.items() if places}
     found = {}
-    for member in (m for m in choice.keep if m.role == "decode"):
+    for member in (m for m in choice.serving if m.role == "decode"):
         names = [n for n, places in where.items() if any(_met(member.label, place, counted) for place in places)]
         if names:
             found[member.id] = tuple(names)

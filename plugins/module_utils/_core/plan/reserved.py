@@ -46,8 +46,9 @@ class Reserved:
         for member in plan.members:
             for part in member.parts:
                 taken[part.host] = (*taken.get(part.host, ()), Taken(plan.group, member, part))
+        retires = {host for one in plan.retire or () for host in one.members}
         for host, mine in plan.hosts.items():
-            if mine.create or mine.absent or mine.adopt:
+            if mine.create or mine.absent or mine.adopt or host in retires:
                 changing[host] = (*changing.get(host, ()), plan.group)
         return Reserved(taken, changing, {**self._plans, plan.group: (*self.plans(plan.group), plan)})
 

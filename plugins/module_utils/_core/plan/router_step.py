@@ -27,6 +27,7 @@ def router_step(
     template = request.template
     router = next((m for m in members if m.role == "router"), None)
     peers = peers_of(members)
+    retiring = {str(m.label.url) for m in choice.retire if m.role in ENGINE_ROLES and m.label.url}
     kept = next((m for m in choice.keep if m.role == "router"), None)
     policy, dialect = template.policy, template.recipe.dialect if template.recipe else None
     if choice.pending and kept is not None:
@@ -38,8 +39,8 @@ def router_step(
         policy=policy,
         dialect=dialect,
         gives_up=template.membership.gives_up if template.membership else "",
-        # Members on hosts that do not answer now: they may serve, and stay registered.
-        spare=tuple(sorted(situation.unknown_urls)),
+        # Members on hosts that do not answer now may serve, and stay registered; those that retire serve until others do.
+        spare=tuple(sorted(situation.unknown_urls | (retiring if kept is not None else set()))),
         model=served_name(request, situation, choice),
         starts={m.id: started(m.now) for m in choice.keep if m.role in ENGINE_ROLES},
         read=kept is None or registered_urls(kept) is not None,
@@ -69,7 +70,8 @@ def _leaving(request: Request, choice: Choice) -> list[str]:
     if request.action == "restart":
         return []
     strays = {id(m) for m in choice.strays}
-    return [m.id for m, _why in choice.leave if m.role in ENGINE_ROLES and m.alive and id(m) not in strays]
+    leaving = [m for m, _why in choice.leave if m.alive and id(m) not in strays]
+    return [m.id for m in (*leaving, *choice.retire) if m.role in ENGINE_ROLES]
 
 
 def _manual(base: RouterStep, request: Request, choice: Choice, findings: Findings) -> RouterStep:
@@ -77,7 +79,7 @@ def _manual(base: RouterStep, request: Request, choice: Choice, findings: Findin
     who = "the router runs a command of your own" if request.template.membership is None else "the membership is manual"
     why = f"peers are the operator's to set: {who}"
     leaving, kept = _leaving(request, choice), {m.id for m in choice.keep}
-    if not (choice.create or choice.replace or choice.leave):
+    if not (choice.create or choice.replace or choice.leave or choice.retire):
         return replace(base, why=why)
     first = tuple(p for p in base.peers if p.member in kept) if leaving else None
     if first is not None:
@@ -152,7 +154,8 @@ def _dynamic(base: RouterStep, kept: LiveMember | None, situation: Situation, ch
         return replace(found, why="a new router learns its peers over its API")
     if registered is None:
         return replace(found, add=base.peers, why="the router's registry could not be read")
-    found = replace(found, clean=not gone)
+    # It has those that retire until they leave.
+    found = replace(found, clean=not gone and not any(m.label.url in have for m in choice.retire))
     why = f"{len(add)} to add, {len(remove)} to remove over the router's API"
     if not have and wanted and kept.now.restarts:
         why = "it was started again by its runtime, and has forgotten its peers: all of them are registered anew"
@@ -173,8 +176,11 @@ def _restart(
         return replace(instead, why="a new router gets its peers on its command line")
     snapshot = kept.label.peers
     engines = {m.id: m for m in choice.keep if m.role in ENGINE_ROLES}
-    change = compare(snapshot or (), base.peers, engines, situation.unknown_urls)
-    if snapshot is not None and not change.broken and not change.added:
+    # Those that retire are its peers until it is replaced by one without them.
+    change = compare(snapshot or (), base.peers, engines, base.spare)
+    named = {p.member for p in snapshot or ()}
+    retiring = [m.id for m in choice.retire if m.id in named]
+    if snapshot is not None and not change.broken and not change.added and not retiring:
         return replace(base, clean=True, why="its peers are the members")
     if choice.pending:
         _say_stale(kept, change, findings)
@@ -188,7 +194,8 @@ def _restart(
         return replace(instead, why="the router has no snapshot of its peers")
     roles = {p.member: p.role for p in base.peers}
     short = [r for r in ENGINE_ROLES if list(roles.values()).count(r) < choice.desired.get(r, 0)]
-    why = f"its peers are on its command line, and they change ({change})"
+    leave = f"retire: {', '.join(retiring)}" if retiring else ""
+    why = f"its peers are on its command line, and they change ({'; '.join(filter(None, [str(change), leave]))})"
     if not change.broken:
         if short:
             return replace(base, why=f"it is replaced when all {' and '.join(short)} members that are wanted are there")

@@ -52,8 +52,8 @@ def seat_members(
             homeless.append(member)
     seated = replace(
         choice,
-        leave=(*choice.leave, *((m, f"{m.host} has no room for it any more") for m in homeless)),
-        create=(*choice.create, *(Coming(m.role, m.index, "its host has no room for it any more") for m in homeless)),
+        leave=(*choice.leave, *((m, f"{m.host} {_homeless(request, m)}") for m in homeless)),
+        create=(*choice.create, *(Coming(m.role, m.index, f"its host {_homeless(request, m)}") for m in homeless)),
         replace=tuple(m for m in choice.replace if m.id in seats),
     )
     short: dict[str, int] = {}
@@ -62,6 +62,12 @@ def seat_members(
         if wanted:
             _seat_role(request, seated, name, wanted, rooms, seats, holders, short, findings)
     return seated, seats
+
+
+def _homeless(request: Request, member: LiveMember) -> str:
+    """Why a member does not come back on its host, in words that follow the host's name."""
+    cordon = request.hosts[member.host].cordon
+    return f"is {cordon.told()}" if cordon else "has no room for it any more"
 
 
 def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) -> dict[str, Seat]:
@@ -146,11 +152,13 @@ def _rooms(
 
 
 def _near(request: Request, choice: Choice) -> list[Host]:
-    """The hosts that answer of those that may get a member: of the patterns of the roles that come, and those that one comes back on."""
+    """The hosts that answer, and are not cordoned, of those that may get a member: of the patterns of the roles that come, and those that
+    one comes back on."""
     roles = {*(one.role for one in choice.create), *(m.role for m in choice.replace)}
     names = {host for role in roles for host in request.patterns[role]} | {m.host for m in choice.replace}
     silent = set(request.reality.silent)
-    return [request.hosts[name] for name in sorted(names) if name in request.hosts and name not in silent]
+    there = [request.hosts[name] for name in sorted(names) if name in request.hosts and name not in silent]
+    return [host for host in there if host.cordon is None]
 
 
 def _hold_router_port(request: Request, choice: Choice, rooms: t.Mapping[str, Room]) -> dict[str, str]:
@@ -218,7 +226,7 @@ def _no_room(
     template = request.template.roles[role]
     demand = template.port_demand()
     here = [rooms[name] for name in request.patterns[role] if name in rooms]
-    lines = [_free(name, rooms.get(name)) for name in request.patterns[role]]
+    lines = [_free(name, request.hosts.get(name), rooms.get(name)) for name in request.patterns[role]]
     bands = ", ".join(["1 HTTP", *(f"{width} {name}" for name, width in template.bands)])
     message = (
         f"{role}: {fit} of {wanted} new members fit; each takes {counted(template.gpus, 'GPU')} and"
@@ -227,8 +235,9 @@ def _no_room(
     if here and all(len(room.free_gpus) >= template.gpus for room in here):
         _too_narrow(role, message, demand * -(-(wanted - fit) // len(here)), here, short, findings)
     elif not any(f.code == "host-unreachable" for f in findings.errors):
-        # What is left of a group goes on serving without what a lost host had.
-        goes_on = bool(request.reality.gone) and request.action == "deploy" and serving
+        # What is left of a group goes on serving without what a lost host had, or one that is looked after.
+        without = {n for n in request.patterns[role] if n in request.hosts and request.hosts[n].cordon}
+        goes_on = bool(request.reality.gone or without) and request.action == "deploy" and serving
         say = findings.warning if goes_on else findings.error
         say(
             "does-not-fit",
@@ -243,10 +252,11 @@ def _no_room(
         )
 
 
-def _free(name: str, room: Room | None) -> str:
-    if room is None:
+def _free(name: str, host: Host | None, room: Room | None) -> str:
+    if host is not None and host.cordon is not None:
+        return f"{name}: {host.cordon.told()}"
+    if host is None or room is None:
         return f"{name}: no facts"
-    host = room.host
     gpus = f"{len(room.free_gpus)} of {len(host.gpus)} GPUs free" if host.gpus else _no_gpus(host)
     ports = host.port_high - host.port_low + 1
     return f"{name}: {gpus}, {room.free_ports()} of {ports} ports free in {host.port_low}-{host.port_high}"

@@ -74,6 +74,9 @@ def _decide_each(request: ServiceRequest, situation: Situation, choice: _Draft, 
     wanted = [name for name in request.patterns[ROLE] if name in request.hosts and name not in request.reality.silent]
     placed = set()
     for member in sorted(situation.members, key=lambda m: m.index):
+        if member.host in request.evacuated or not (member.alive or _takes(request, member.host)):
+            choice.leave.append((member, _why(request, member)))
+            continue
         if member.host not in wanted or member.host in placed:
             choice.leave.append((member, f"{member.host} is not one of the service's hosts any more"))
             continue
@@ -81,8 +84,8 @@ def _decide_each(request: ServiceRequest, situation: Situation, choice: _Draft, 
         _judge(request, member, choice)
     used = {m.index for m in situation.members} | {place.index for place in situation.unknown}
     free = (n for n in range(len(used) + len(wanted) + 1) if n not in used)
-    for name in wanted:
-        if name not in placed:
+    for name in wanted if request.action != "evacuate" else ():
+        if name not in placed and _takes(request, name):
             choice.create.append(Coming(ROLE, next(free), "the host has no instance of the service", name))
     for name in request.patterns[ROLE]:
         if name not in wanted and name not in request.reality.gone:
@@ -112,6 +115,12 @@ def _decide_one(request: ServiceRequest, situation: Situation, choice: _Draft, f
     for member in members[1:]:
         choice.leave.append((member, "the service has exactly one instance"))
     first = members[0] if members else None
+    if first is not None and first.host in request.evacuated and first.alive and _refuse_move(request, first, findings):
+        choice.keep.append(first)
+        return
+    if first is not None and (first.host in request.evacuated or not (first.alive or _takes(request, first.host))):
+        choice.leave.append((first, _why(request, first)))
+        first = None
     if first is not None and first.host not in order and request.patterns[ROLE]:
         if first.alive and request.action != "restart":
             choice.keep.append(first)
@@ -122,14 +131,55 @@ def _decide_one(request: ServiceRequest, situation: Situation, choice: _Draft, f
     if first is not None:
         _judge(request, first, choice)
         return
-    place = next(
-        (name for name in request.patterns[ROLE] if name in request.hosts and name not in request.reality.silent), None
-    )
+    there = [n for n in request.patterns[ROLE] if n in request.hosts and n not in request.reality.silent]
+    place = next((name for name in there if _takes(request, name)), None)
     if place is not None:
         choice.create.append(Coming(ROLE, 0, "the service has no instance", place))
+    elif there:
+        told = "; ".join(f"{n}: {cordon.told()}" for n in there for cordon in [request.hosts[n].cordon] if cordon)
+        findings.error(
+            "does-not-fit",
+            f"the one instance of {request.workload.name} has no host that it could be on: {told}.",
+            f"Add a host to pd_caches.{request.workload.name}.hosts, or give one of these back:"
+            f" ansible-playbook inferops.pd.evacuate -e pd_host={there[0]} -e pd_return=true",
+        )
     elif request.patterns[ROLE]:
         findings.error(
             "host-unreachable",
             f"none of the hosts of {request.workload.name} answers: {', '.join(request.patterns[ROLE])}.",
             "Make one answer: ansible -m ping HOST",
         )
+
+
+# -- cordoned hosts ------------------------------------------------------------------------------------------------------------------
+
+
+def _takes(request: ServiceRequest, host: str) -> bool:
+    """Whether an instance may come to a host: one that does not answer is judged elsewhere."""
+    return host not in request.hosts or request.hosts[host].cordon is None
+
+
+def _why(request: ServiceRequest, member: LiveMember) -> str:
+    """Why an instance leaves a host where nobody comes any more."""
+    if member.host in request.evacuated:
+        return f"{member.host} is evacuated"
+    cordon = request.hosts[member.host].cordon
+    return f"it is down, and {member.host} is {cordon.told() if cordon else 'cordoned'}"
+
+
+def _refuse_move(request: ServiceRequest, member: LiveMember, findings: Findings) -> bool:
+    """Whether the one instance of a service must stay where it is: those that use it know it by its address."""
+    users = [n for n in request.reality.users if any(m.alive for m in request.hosts.sight(n).members)]
+    if not users:
+        return False
+    name = request.workload.name
+    findings.error(
+        "evacuate-cache",
+        f"the one instance of cache service {name} runs on {member.host}, and members of {', '.join(users)} know it by its address:"
+        " it is not moved.",
+        f"Leave {member.host} out of pd_caches.{name}.hosts, move it with ansible-playbook inferops.pd.caches -e pd_cache={name}"
+        f" -e pd_restart_caches=true, and restart {', '.join(users)}; then evacuate again.",
+        [],
+        member.host,
+    )
+    return True

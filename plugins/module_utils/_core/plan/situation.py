@@ -24,7 +24,7 @@ from .hooks import Wired
 from .hosts import Hosts
 from .reserved import NOTHING, Reserved
 
-Action = t.Literal["deploy", "scale", "restart", "heal"]
+Action = t.Literal["deploy", "scale", "restart", "heal", "evacuate"]
 # What a restart is onto: the spec, or a formation of the record (the one that runs, or the last one before it that was proven).
 To = t.Literal["spec", "applied", "previous"]
 
@@ -140,7 +140,8 @@ Template = t.TypeVar("Template", bound=t.Union[GroupTemplate, CacheTemplate])
 @dataclass(frozen=True)
 class Asked(t.Generic[Workload, Template]):
     """What is asked for: a workload on the hosts of its roles' patterns (by role, resolved without --limit). `counts` is what `scale` asks
-    for, `to` what a restart is onto, `release` whether a group that is held is held no more.
+    for, `to` what a restart is onto, `release` whether a group that is held is held no more, `evacuated` are the hosts that `evacuate`
+    empties: they are cordoned.
 
     `kept` is the formation of the record that the plan is made of in place of the spec: `workload` and `template` are then its own
     (source.py), and `waits` is what was asked for, whose spec waits for a restart. `unkept` is why it is not made of the record although
@@ -153,6 +154,7 @@ class Asked(t.Generic[Workload, Template]):
     reality: Reality
     counts: t.Mapping[str, int] = field(default_factory=dict)
     allow_scale_down: bool = False
+    evacuated: t.Collection[str] = ()
     wired: Wired = NOT_WIRED
     to: To = "spec"
     release: bool = False
@@ -404,13 +406,14 @@ class Coming:
 
 @dataclass(frozen=True)
 class Choice:
-    """Who stays, who leaves (with why), who is replaced at its place, and who comes; the counts that were meant; whether the spec waits for
-    a restart."""
+    """Who stays, who leaves (with why), who is replaced at its place, and who comes; who retires: serves on until those that come in its
+    place do; the counts that were meant; whether the spec waits for a restart."""
 
     keep: tuple[LiveMember, ...] = ()
     leave: tuple[tuple[LiveMember, str], ...] = ()
     replace: tuple[LiveMember, ...] = ()
     create: tuple[Coming, ...] = ()
+    retire: tuple[LiveMember, ...] = ()
     # Who runs, and is started anew for others that come (renewal.py), with these: in rounds of its own, or among those that are
     # replaced.
     refresh: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -426,6 +429,11 @@ class Choice:
     strays: tuple[LiveMember, ...] = ()
     # What runs on although the spec says another thing: of instances, which need nothing of each other.
     outdated: tuple[str, ...] = ()
+
+    @property
+    def serving(self) -> tuple[LiveMember, ...]:
+        """All that those that come have beside them: those that stay, and those that retire."""
+        return (*self.keep, *self.retire)
 
     @property
     def going(self) -> tuple[LiveMember, ...]:

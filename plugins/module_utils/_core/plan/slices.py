@@ -30,10 +30,15 @@ class _Draft:
     runtimes: list[str] = field(default_factory=list)
     hold: bool = False
     holds: list[Vacated] = field(default_factory=list)
+    forgets: bool = False
 
     def leaves(self, member: LiveMember) -> None:
         """Have a member leave its host, whatever runtime started it."""
         self.absent.append(member.id)
+        self.runs_under(member)
+
+    def runs_under(self, member: LiveMember) -> None:
+        """Have the runtime of a member looked at, which leaves now or later."""
         runtime = member.label.runtime or ""
         if runtime and runtime not in self.runtimes:
             self.runtimes.append(runtime)
@@ -49,6 +54,7 @@ class _Draft:
             runtimes=tuple(self.runtimes),
             hold=self.hold,
             holds=tuple(self.holds),
+            forgets=self.forgets,
             observed=self.seen,
         )
 
@@ -95,7 +101,7 @@ class _Slices:
 
 
 def _draft(host: Host, name: str, part: bool) -> _Draft:
-    return _Draft(part, Seen(host.digest_of(name)))
+    return _Draft(part, Seen(host.digest_of(name), cordoned=host.cordon is not None))
 
 
 def slices_of(
@@ -124,11 +130,15 @@ def slices_of(
     for renewed in choice.replace:
         if renewed.id in choice.first:
             slices.of[renewed.host].leaves(renewed)
+    for retired in choice.retire:
+        slices.of[retired.host].runs_under(retired)
+    for empty in set(request.evacuated) & set(slices.of):
+        slices.of[empty].forgets = True
     for taken in situation.adopt:
-        if any(taken is kept for kept in choice.keep):
+        if any(taken is one for one in choice.serving):
             slices.of[taken.host].adopt.append(taken.id)
     if _holds_ports(router, situation, formation):
-        left = {id(m) for m, _why in choice.leave}
+        left = {id(m) for m in (*(m for m, _why in choice.leave), *choice.retire)}
         stay = {(m.host, m.id): set(m.ports) for m in situation.members if id(m) not in left}
         stay |= {(part.host, m.id): part.held_ports for m in members for part in m.parts}
         slices.hold_vacated(stay)
@@ -140,7 +150,7 @@ def _seen_of_all(request: AnyRequest, host: str) -> Seen:
     one, is no news: the plan was made beside it, each guards itself, and that its ports and GPUs are free is looked at again when a member
     is created."""
     here, together = request.hosts[host], request.reality.reserved.changing(host, request.name)
-    return Seen(here.digest_of(request.name), here.digest_beside(together), together)
+    return Seen(here.digest_of(request.name), here.digest_beside(together), together, here.cordon is not None)
 
 
 def removal_slices(name: str, situation: Situation, reality: Reality, hold: bool) -> dict[str, Slice]:

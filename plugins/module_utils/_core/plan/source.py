@@ -71,6 +71,7 @@ def resolve(asked: Request, situation: Situation, findings: Findings) -> Request
             allow_scale_down=asked.allow_scale_down,
             wired=asked.wired,
             release=asked.release,
+            evacuated=asked.evacuated,
         )
     if not alive and not situation.unknown:
         _check_held(asked, situation, findings)

@@ -14,7 +14,7 @@ from ..work.member import Member
 from . import hooks
 from .member import member_id
 from .situation import AnyRequest, Choice, Situation, Template, Workload
-from .value import Renewal, RouterStep, Step
+from .value import Renewal, Retirement, RouterStep, Step
 from .way import Draft
 
 
@@ -57,6 +57,7 @@ def steps_of(draft: Draft[Workload, Template], word: str) -> list[Step]:
     steps += _adopt(situation, choice) + _start(request, choice, draft.members)
     steps += _renew(draft.renew) + _router(choice, router)
     steps += tombstone_steps(situation, formation.graves, formation.raised) + hooks.last_steps(draft.hooks)
+    steps += _retire(draft.retire, choice, router)
     if router.clean and not formation.router_lost and request.hosts.sight(request.name).holding:
         steps.append(step("endpoint", "lift", "the router names nobody that is gone: ports that were held are free"))
     if any(s.do != "wait" for s in steps):
@@ -92,7 +93,7 @@ def _stop(request: AnyRequest, choice: Choice) -> list[Step]:
     return [
         step("stop", "remove", why, m.id, m.host)
         for m, why in going
-        if m.role != "router" or request.action in ("deploy", "scale", "heal")
+        if m.role != "router" or request.action != "restart"
     ]
 
 
@@ -118,10 +119,23 @@ def _renew(rounds: t.Iterable[Renewal]) -> list[Step]:
     return found
 
 
+def _retire(rounds: t.Iterable[Retirement], choice: Choice, router: RouterStep) -> list[Step]:
+    """Members whose place others have taken: after these serve."""
+    name, host = _place(router)
+    by_place = {(m.host, m.id): m for m in choice.retire}
+    found = []
+    for one in rounds:
+        found += [step("retire", "deregister", f"{url} leaves the router", name, host) for url in one.leaves]
+        for place, ids in one.members.items():
+            why = f"{place} is evacuated; once those that come in its place serve"
+            found += [step("retire", "remove", why, by_place[place, i].id, place) for i in ids]
+    return found
+
+
 def _adopt(situation: Situation, choice: Choice) -> list[Step]:
     why = "an earlier version started it: it gets the group's formation, and runs on"
     return [
-        step("start", "adopt", why, m.id, m.host) for m in situation.adopt if any(m is kept for kept in choice.keep)
+        step("start", "adopt", why, m.id, m.host) for m in situation.adopt if any(m is one for one in choice.serving)
     ]
 
 

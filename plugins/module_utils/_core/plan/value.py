@@ -187,6 +187,23 @@ class Renewal:
         )
 
 
+# The number of the first round of retirement, whatever there is of rounds of renewal.
+RETIRES = 1000
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """One round of members that stop once those that came in their place serve (retirement.py): ids by place, and the URLs that leave the
+    router before."""
+
+    members: t.Mapping[str, tuple[str, ...]]
+    leaves: tuple[str, ...] = ()
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Retirement:
+        return cls({place: tuple(ids) for place, ids in raw["members"].items()}, texts(raw, "leaves"))
+
+
 @dataclass(frozen=True)
 class Lost:
     """A host that is stated to be lost, for the fence command: its machine, its address, and what it had."""
@@ -243,6 +260,9 @@ class Plan:
     hooks: tuple[Hooked, ...] | None = field(default=None, metadata=IF_ANY)
     # Rounds in which members that serve are started anew, after all others are up. None where there is none.
     renew: tuple[Renewal, ...] | None = field(default=None, metadata=IF_ANY)
+    # Rounds in which members stop whose place others have taken, after these serve; and the record until they have. None where nobody does.
+    retire: tuple[Retirement, ...] | None = field(default=None, metadata=IF_ANY)
+    meanwhile: Plain | None = field(default=None, metadata=IF_ANY)
 
     @property
     def engines(self) -> tuple[Member, ...]:
@@ -276,17 +296,49 @@ class Plan:
             generation=self.generation,
             revision=self.revision,
             action=self.action,
-            record=self.record,
+            record=self.meanwhile or self.record,
             members=tuple(m for m in self.members if m.through(through)),
             hosts=mine,
             upstream=self.upstream,
         )
 
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The numbers of its rounds: of renewal, then of retirement."""
+        retirements = range(RETIRES, RETIRES + len(self.retire or ()))
+        return (*range(len(self.renew or ())), *retirements)
+
     def round(self, number: int) -> Plan:
-        """What is done in one round of renewal, as a plan of its own: its members leave the router, stop, start and come back. Every
-        host is in it, since all keep the lock. Raises PdError for a round that there is none of."""
-        if not 0 <= number < len(self.renew or ()):
-            raise PdError(f"The plan of {self.group} has no round {number} of renewal. {_WAY_OUT}")
+        """What is done in one round, as a plan of its own. Every host is in it, since all keep the lock. Raises PdError for a round that
+        there is none of."""
+        if number not in self.rounds:
+            raise PdError(f"The plan of {self.group} has no round {number}. {_WAY_OUT}")
+        return self._retired(number - RETIRES) if number >= RETIRES else self._renewed(number)
+
+    def _retired(self, number: int) -> Plan:
+        """One round of retirement: its members leave the router, and stop."""
+        one = (self.retire or ())[number]
+        router = self.router
+        name, host = (router.member.id, router.member.leader.host) if router.member else (None, None)
+        steps = [Step("leave", "deregister", name, host, f"{url} leaves the router") for url in one.leaves]
+        steps += [Step("stop", "remove", i, place, "it retires") for place, ids in one.members.items() for i in ids]
+        hosts = {
+            place: replace(here, absent=one.members.get(place, ()), create=(), adopt=(), holds=(), observed=Seen())
+            for place, here in self.hosts.items()
+        }
+        return replace(
+            self,
+            members=tuple(m for m in self.members if m.role == "router"),
+            router=replace(router, remove=one.leaves, early=None, late=False),
+            steps=tuple(steps),
+            hosts=hosts,
+            renew=None,
+            retire=None,
+            diff=(),
+        )
+
+    def _renewed(self, number: int) -> Plan:
+        """One round of renewal: its members leave the router, stop, start and come back."""
         one = (self.renew or ())[number]
 
         def slice_of(place: str, here: Slice) -> Slice:
@@ -316,6 +368,7 @@ class Plan:
             steps=tuple(steps),
             hosts={place: slice_of(place, here) for place, here in self.hosts.items()},
             renew=None,
+            retire=None,
             hooks=None,
             diff=(),
         )
@@ -381,6 +434,8 @@ class Plan:
             renew=tuple(Renewal.from_plain(one) for one in raw["renew"])
             if raw.get("renew") and through is None
             else None,
+            retire=tuple(Retirement.from_plain(one) for one in raw["retire"]) if raw.get("retire") else None,
+            meanwhile=raw.get("meanwhile"),
         )
 
 

@@ -12,6 +12,8 @@ from .value import Plan
 
 # What stops workloads that serve does so to one of them at a time.
 _ONE_BY_ONE = ("restart", "remove")
+# What takes services away from groups does so to these first.
+_GROUPS_FIRST = ("remove", "evacuate")
 
 
 def waves(plans: t.Mapping[str, Plan], parallel: int | None = None) -> tuple[tuple[str, ...], ...]:
@@ -22,8 +24,8 @@ def waves(plans: t.Mapping[str, Plan], parallel: int | None = None) -> tuple[tup
     What a run of groups does to services beside them is no restart, whatever it does to the groups."""
     found: list[tuple[str, ...]] = []
     # A group starts beside the services that it uses, and they outlive it.
-    removing = any(plan.action == "remove" for plan in plans.values())
-    for kind in (GROUP, CACHE) if removing else (CACHE, GROUP):
+    leaving = any(plan.action in _GROUPS_FIRST for plan in plans.values())
+    for kind in (GROUP, CACHE) if leaving else (CACHE, GROUP):
         mine = [name for name, plan in plans.items() if plan.kind == kind.name]
         one_by_one = any(plans[name].action in _ONE_BY_ONE for name in mine)
         most = parallel or (1 if one_by_one else len(mine))

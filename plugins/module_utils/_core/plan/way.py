@@ -17,7 +17,7 @@ from .drift import Moved
 from .formations import Formation
 from .placement import Seats
 from .situation import Asked, Choice, Situation, Template, Workload
-from .value import Plan, Renewal, RouterStep
+from .value import Plan, Renewal, Retirement, RouterStep
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Draft(t.Generic[Workload, Template]):
     members: tuple[Member, ...] = ()
     router: RouterStep = field(default_factory=RouterStep)
     renew: tuple[Renewal, ...] = ()
+    retire: tuple[Retirement, ...] = ()
     hooks: tuple[Hooked, ...] = ()
 
 
@@ -78,6 +79,14 @@ class Way(t.Generic[Workload, Template]):
     def renew(self, draft: Draft[Workload, Template]) -> tuple[Renewal, ...]:
         """The rounds in which members that stay are started anew for those that come. Where members are no peers, there are none."""
         return draft.renew
+
+    def retire(self, draft: Draft[Workload, Template]) -> tuple[Retirement, ...]:
+        """The rounds in which those stop whose place others have taken. Where members are no peers, there are none."""
+        return draft.retire
+
+    def meanwhile(self, draft: Draft[Workload, Template], plan: Plan) -> Plain | None:  # noqa: ARG002
+        """What is kept as long as those that retire are there. Where nobody does, it is what is kept in the end."""
+        return None
 
     def hooks(self, draft: Draft[Workload, Template]) -> tuple[Hooked, ...]:
         """Who is told of the endpoint. What has none tells nobody."""

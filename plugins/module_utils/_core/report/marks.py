@@ -45,6 +45,7 @@ def of(
     marks += _caches(engines)
     marks += _hosts_changed(kind, situation, hosts)
     marks += _hooks(kind, group, situation)
+    marks += _cordoned(situation, hosts)
     marks += _strays(kind, situation)
     marks += [{"mark": "tombstone", "why": grave.told()} for grave in situation.tombstones]
     marks += _returned(kind, situation)
@@ -54,6 +55,23 @@ def of(
     if situation.unknown:
         marks.append({"mark": "members_unknown", "why": reach.told(situation.unknown)})
     return marks
+
+
+def _cordoned(situation: Situation, hosts: t.Mapping[str, Host]) -> list[Mark]:
+    """Members on hosts where nobody comes any more: they stay as long as they run, and come elsewhere once they do not."""
+    found: dict[str, list[str]] = {}
+    for member in situation.members:
+        found.setdefault(member.host, []).append(member.id)
+    return [
+        {
+            "mark": "cordoned",
+            "why": f"{host} is {cordon.told()}: nobody comes there, and {names(ids)} {by_number(ids, 'is', 'are')} there",
+            "host": host,
+        }
+        for host, ids in found.items()
+        for cordon in [hosts[host].cordon if host in hosts else None]
+        if cordon
+    ]
 
 
 def _hooks(kind: Kind, group: Group | None, situation: Situation) -> list[Mark]:

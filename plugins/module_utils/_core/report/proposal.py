@@ -30,7 +30,7 @@ from ..work.member import Member, Part
 # Of a later one it is not known what its lines mean.
 SCHEMA = 1
 # Where one thing comes before the other within a phase; elsewhere the order is that of a look at the hosts.
-_IN_ORDER = frozenset({"leave", "renew", "router_stop"})
+_IN_ORDER = frozenset({"leave", "renew", "retire", "router_stop"})
 _STARTS = frozenset({"create", "replace"})
 # An image that is named by its digest is the same one, whether the host has it already or not.
 _PINNED = "@sha256:"

@@ -313,7 +313,8 @@ def stopped(plan: Plan, results: Results, phase: str = "stop") -> Verdict:
     if phase == "router_stop":
         head = "the router is not seen to be out of service on every host, so no engine was stopped and nothing was started."
     else:
-        head = "not everything that had to stop is seen to have stopped, so nothing was started."
+        so = "those hosts are not empty" if plan.action == "evacuate" else "nothing was started"
+        head = f"not everything that had to stop is seen to have stopped, so {so}."
     restarts = kind.router and phase == "stop" and plan.action == "restart"
     down = "The group is down: its router was stopped first." if restarts else ""
     again = f"Mend that, then run the same playbook again with -e {kind.variable}={plan.group}: it goes on from here."

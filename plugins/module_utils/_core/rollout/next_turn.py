@@ -266,7 +266,8 @@ class _At:
         return _Hindrance(full) if full else self._no_time(name)
 
     def _out(self) -> list[str]:
-        return [name for name, group in self.fleet.items() if group.out]
+        """Who is out now. Of another rollout also who is about to be; what an interrupted run of this one was about to change serves on."""
+        return [n for n, group in self.fleet.items() if not group.running or (group.out and n not in self.notes)]
 
     def _full(self, name: str, out: t.Iterable[str]) -> str:
         """Why there is no room for one more to be out, where `out` are."""

@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..base.checked import Checked, DamagedError
+from ..base.printable import printable
 from ..proof.measured import Measured, Readings
 
 NoteState = t.Literal[
@@ -35,6 +36,8 @@ SETTLED: tuple[NoteState, ...] = ("passed", "skipped")
 # What stops a rollout, but where it goes on.
 BAD: tuple[NoteState, ...] = ("failed", "returned", "not judged")
 _MOST_WAVES = 10_000
+# Characters of why.
+_LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -150,8 +153,8 @@ def read(raw: t.Any, where: str) -> Note | None:
     if state not in STATES:
         raise DamagedError(where, "rollout.state is none that this version knows")
     return Note(
-        rollout=value.text("rollout"),
-        digest=value.text("digest"),
+        rollout=value.name("rollout"),
+        digest=value.name("digest"),
         wave=value.number("wave", 1, _MOST_WAVES),
         state=t.cast(NoteState, state),
         since=value.moment("since"),
@@ -159,7 +162,7 @@ def read(raw: t.Any, where: str) -> Note | None:
         soak_ends=None if value.raw.get("soak_ends") is None else value.moment("soak_ends"),
         before=Measured.read(value.within("before")) if value.raw.get("before") is not None else None,
         begun=Readings.read(value.within("begun")) if value.raw.get("begun") is not None else None,
-        why=value.said("why"),
+        why=printable(value.said("why"), _LONGEST),
         paused=bool(value.raw.get("paused")),
         tried=bool(value.raw.get("tried")),
     )

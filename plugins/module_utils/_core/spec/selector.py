@@ -162,10 +162,12 @@ def _by_labels(terms: t.Sequence[Term], known: t.Mapping[str, Labels], kind: Kin
     have = "; ".join(f"{key} ({names(sorted(there[key]), _MOST)})" for key in sorted(there)) or "none"
     for term in terms:
         if term.key not in there:
-            raise PdError(f"No {kind.noun} has a label {term.key!r}. {_near(term.key, there)}Labels: {have}.")
+            raise PdError(f"No {kind.noun} has a label {term.key!r}. {nearest(term.key, there)}Labels: {have}.")
         for value in term.values:
             if value not in there[term.key]:
-                raise PdError(f"No {kind.noun} has {term.key}={value}. {_near(value, there[term.key])}Labels: {have}.")
+                raise PdError(
+                    f"No {kind.noun} has {term.key}={value}. {nearest(value, there[term.key])}Labels: {have}."
+                )
     found = [name for name, labels in known.items() if all(term.fits(labels) for term in terms)]
     if not found:
         asked = " and ".join(str(term) for term in terms)
@@ -183,9 +185,10 @@ def no_such(name: str, known: t.Collection[str], kind: Kind, others: t.Collectio
     else:
         head = f"There is no {kind.noun} {name!r}{where}."
     there = names(sorted({*known, *others}), _MOST) or f"none; define {kind.entries} in group_vars"
-    return f"{head} {_near(name, (*known, *others))}{kind.short.capitalize()}s: {there}."
+    return f"{head} {nearest(name, (*known, *others))}{kind.short.capitalize()}s: {there}."
 
 
-def _near(name: str, there: t.Iterable[str]) -> str:
+def nearest(name: str, there: t.Iterable[str]) -> str:
+    """What a name that there is not was meant for, as a sentence; empty where none is near."""
     near = difflib.get_close_matches(name, sorted(there), 1, 0.6)
     return f"Did you mean {near[0]!r}? " if near else ""

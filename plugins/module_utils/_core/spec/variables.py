@@ -24,6 +24,7 @@ KNOWN = (
     "pd_convert_mode",
     "pd_convert_prefill",
     "pd_convert_router",
+    "pd_cordoned",
     "pd_decode",
     "pd_endpoint_hooks",
     "pd_fail_on",
@@ -37,6 +38,7 @@ KNOWN = (
     "pd_gpus",
     "pd_group",
     "pd_groups",
+    "pd_host",
     "pd_hosts",
     "pd_kv_interface",
     "pd_lost_hosts",
@@ -58,6 +60,7 @@ KNOWN = (
     "pd_release",
     "pd_reserve_ports",
     "pd_restart_caches",
+    "pd_return",
     "pd_rollout",
     "pd_rollout_abort",
     "pd_rollout_minutes",
@@ -67,6 +70,7 @@ KNOWN = (
     "pd_skip_hooks",
     "pd_state_dir",
     "pd_to",
+    "pd_why",
     *table.variables(),
 )
 # Names of which any ending is the user's own.

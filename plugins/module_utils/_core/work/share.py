@@ -30,15 +30,17 @@ class Vacated:
 @dataclass(frozen=True)
 class Seen:
     """Digests of what a plan took for granted at a place: of the workload itself, and, where places are taken, of all there is but what its
-    own run changes there before it: workloads that are `together` with it in the run."""
+    own run changes there before it: workloads that are `together` with it in the run. `cordoned`: nobody was to come there, and what the
+    plan starts there all the same was there before."""
 
     group: str | None = None
     host: str | None = None
     together: tuple[str, ...] = ()
+    cordoned: bool = False
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Seen:
-        return cls(raw.get("group"), raw.get("host"), names(raw, "together"))
+        return cls(raw.get("group"), raw.get("host"), names(raw, "together"), bool(raw.get("cordoned")))
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Upstream:
 class Slice:
     """A place's slice. `part`: whether the place has anything of the workload, now or after the run; one without is locked, and nothing
     else. `present` and `absent` are ids; `create` those that are started, `adopt` those that an earlier version started; `runtimes` those
-    that members which go were started by; `hold`: ports that a router may still name stay held, `holds` are those that this plan adds."""
+    that members which go were started by; `hold`: ports that a router may still name stay held, `holds` are those that this plan adds.
+    `forgets`: once nothing of the workload is there any more, its record goes as well."""
 
     through: str
     part: bool = True
@@ -71,6 +74,7 @@ class Slice:
     runtimes: tuple[str, ...] = ()
     hold: bool = False
     holds: tuple[Vacated, ...] = ()
+    forgets: bool = False
     observed: Seen = Seen()
 
     def without_create(self, name: str) -> Slice:
@@ -88,6 +92,7 @@ class Slice:
             runtimes=names(raw, "runtimes"),
             hold=bool(raw.get("hold")),
             holds=tuple(Vacated.from_plain(one) for one in every(raw, "holds")),
+            forgets=bool(raw.get("forgets")),
             observed=Seen.from_plain(raw.get("observed") or {}),
         )
 
