@@ -235,13 +235,13 @@ def test_a_soak_is_judged_by_what_clients_saw(site: Rollouts) -> None:
     site.rollout(waves=[{"groups": ["g0"], "soak": 20}, {"groups": ["g1"], "soak": 20}, {"percent": 100}], gate=gate)
     site.edit(8192)
     for name in GROUPS:
-        assert [site.asked(name) for _ in range(10)] == [200] * 10
+        assert [site.asked(name) for _number in range(10)] == [200] * 10
     process = start(site, "inferops.pd.rollout")
     try:
         support_runtime.wait_for(lambda: site.notes_now().get("g0") == "soaking", 200, "the soak of g0")
-        assert [site.asked("g0") for _ in range(10)] == [200] * 10
+        assert [site.asked("g0") for _number in range(10)] == [200] * 10
         support_runtime.wait_for(lambda: site.notes_now().get("g1") == "soaking", 200, "the soak of g1")
-        assert [site.asked("g1", prompt="") for _ in range(10)] != [200] * 10
+        assert [site.asked("g1", prompt="") for _number in range(10)] != [200] * 10
         told, _none = process.communicate(timeout=300)
     finally:
         if process.poll() is None:

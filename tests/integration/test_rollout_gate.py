@@ -17,7 +17,7 @@ BEFORE = 12
 
 
 def serve(site: Rollouts, name: str, times: int) -> None:  # noqa: F811
-    for _ in range(times):
+    for _number in range(times):
         assert site.asked(name) == 200
 
 
@@ -59,7 +59,7 @@ def test_requests_that_fail_in_the_soak_fail_the_group_and_hold_the_rest(site: R
         """Some that are answered, and some whose prompt is longer than any context: the router counts these as failed."""
         wait_for(lambda: site.notes_now().get("g0") == "soaking", 120, "the soak")
         serve(site, "g0", 6)
-        for _ in range(3):
+        for _number in range(3):
             assert site.asked("g0", "word " * 20000) == 400
 
     with ThreadPoolExecutor(1) as pool:

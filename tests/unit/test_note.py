@@ -30,11 +30,11 @@ def a_group():
     return made
 
 
-def noted(group, host="h1", note=NOTE, holder=ME, check=False, **more):
+def noted(group, host="h1", note=None, check=False, **more):
     there = group.facts[host]["records"]["demo"]
-    wanted = {"note": note, "formation": there["formation"], "serial": there["serial"], **more}
+    wanted = {"note": NOTE if note is None else note, "formation": there["formation"], "serial": there["serial"], **more}
     store = memory.FactsStore(group.facts[host])
-    return write_notes(store, {"demo": wanted}, holder, check, lambda: 1000.0)["demo"]
+    return write_notes(store, {"demo": wanted}, ME, check, lambda: 1000.0)["demo"]
 
 
 def test_it_is_written_beside_all_that_is_there_and_once(group):

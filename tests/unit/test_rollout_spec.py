@@ -167,8 +167,8 @@ def test_whatever_is_written_is_read_or_told(changes):
 
 
 def test_the_digest_is_of_what_is_said_and_not_of_how_it_is_written():
-    one, _ = read()
-    alike, _ = read({"waves.1.percent": "25", "window.days": "mon-thu", "gate.errors": "0.01"})
+    one, _found = read()
+    alike, _found = read({"waves.1.percent": "25", "window.days": "mon-thu", "gate.errors": "0.01"})
     assert len(one.digest) == 16
     assert int(one.digest, 16)
     assert alike.digest == one.digest
