@@ -66,7 +66,7 @@ test-floor: env-floor ## Test on the oldest Ansible that the collection promises
 	@tests/env/pytest.sh floor floor tests/unit tests/integration -m "not faults and (floor or not integration)" -n 2 $(ARGS)
 
 test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long; not part of `make test`)
-	@PD_WALKS=2000 tests/env/pytest.sh histories tools tests/unit/test_histories.py
+	@PD_WALKS=2000 tests/env/pytest.sh histories tools tests/unit/test_histories.py tests/unit/test_rollout_histories.py
 	@tests/env/pytest.sh faults tools tests/ -m faults -n 2 $(ARGS)
 
 .PHONY: fuzz

@@ -91,11 +91,11 @@ class ActionModule(PdAction):
         "fail_on_pending": {"type": "bool", "default": False},
         "forget_tombstone": {"type": "list", "elements": "str", "default": []},
         "fence": {"type": "bool", "default": False},
-        "fails": {"type": "bool", "default": True},
         "plan_out": {"type": "path"},
         "plan_digest": {"type": "str"},
         "plan_digests": {"type": "raw"},
         "plan_file": {"type": "path"},
+        "fails": {"type": "bool", "default": True},
     }
 
     def act(self) -> dict[str, t.Any]:
@@ -221,9 +221,15 @@ class ActionModule(PdAction):
         options = {"proof": self.args["proof"], **({"fence": "with pd_fence_command"} if self.args["fence"] else {})}
         return propose(self.args["action"], map(_planned, every), index.waves, options)
 
+    def _asked_for(self) -> approval.Approved | None:
+        return self._once(
+            "approved",
+            lambda: approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"]),
+        )
+
     def _check_approved(self, proposed: Proposal) -> None:
         """Write the plan down where that is asked for, and go on only with what was approved. Nothing has been locked by now."""
-        asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
+        asked = self._asked_for()
         if self.args["plan_out"]:
             approval.write(self.args["plan_out"], proposed)
         findings = asked.against(proposed) if asked else Findings()
@@ -244,7 +250,7 @@ class ActionModule(PdAction):
     def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
         """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
         is spent, since AWX gives it to all that follow."""
-        spent = approval.ANY if self.args["plan_digest"] is not None else None
+        spent = approval.ANY if self._asked_for() else None
         approves = proposed.digest if self._task.check_mode else spent
         told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
         return {"data": told, "per_host": False, "aggregate": False}

@@ -10,8 +10,14 @@ import typing as t
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, sentences
+from ..module_utils._core.report import artifacts
+from ..module_utils._core.report.proposal import Proposal
+from ..module_utils._core.rollout.draw import Waves
 from ..module_utils._core.rollout.refusals import refuse
+from ..module_utils._core.rollout.spec import Rollout
+from ..module_utils._core.rollout.standing import Fleet
 from ..module_utils._core.rollout.told import table
+from ..plugin_utils import approval
 from ..plugin_utils._action import PdAction, Refusal
 from ..plugin_utils._plain import names_list, to_plain
 from ..plugin_utils._rollout_fleet import Looking
@@ -28,20 +34,27 @@ class ActionModule(PdAction):
         "state": {"type": "str", "choices": ["run", "pause", "go", "abort"], "default": "run"},
         "release": {"type": "raw", "default": []},
         "ends": {"type": "float"},
+        "plan_out": {"type": "path"},
+        "plan_digest": {"type": "str"},
+        "plan_digests": {"type": "raw"},
+        "plan_file": {"type": "path"},
     }
 
     def act(self) -> dict[str, t.Any]:
         rollout, now = rollout_of(self, str(self.args["name"])), time.time()
-        looking = Looking(self)
+        release = names_list(to_plain(self.args["release"]))
+        looking = Looking(self, release, rollout.on_failure == "return")
         groups = names_list(to_plain(self.args["groups"]))
         known = {name: looking.at(name) for name in [*groups, *names_list(to_plain(self.args["beside"]))]}
         fleet, state = {name: one.standing for name, one in known.items()}, self.args["state"]
         findings = Findings()
-        waves = refuse(rollout, fleet, findings)
+        waves = refuse(rollout, fleet, findings, names_list(to_plain(self.args["release"])))
         self._display.display("\n".join(table(rollout, fleet, waves)))
         # What is paused or given up needs nothing to be in order.
         if findings.errors and state in ("run", "go"):
             raise self.refused(Refusal(rollout.name, f"Rollout {rollout.name} is refused.", findings.to_plain()))
+        proposed = _proposal(rollout, fleet, waves)
+        self._check_approved(rollout.name, proposed)
         ends = self.args["ends"]
         if ends is not None and ends <= 0:
             raise PdError(
@@ -54,7 +67,7 @@ class ActionModule(PdAction):
                 "run": self.new_run().nonce,
                 "began": now,
                 "ends": None if ends is None else now + ends,
-                "release": names_list(to_plain(self.args["release"])),
+                "release": release,
                 "known": {name: one.to_plain() for name, one in known.items()},
                 "groups": groups,
             }
@@ -64,5 +77,34 @@ class ActionModule(PdAction):
             "rollout": folder.path,
             "groups": groups,
             "pending": pending,
+            "digest": proposed.digest,
+            "ansible_stats": self._stats(proposed),
             "warnings": sentences(findings.to_plain()),
         }
+
+    def _check_approved(self, name: str, proposed: Proposal) -> None:
+        """Refuse another rollout than was approved; write it down, where that is asked."""
+        asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
+        if self.args["plan_out"]:
+            approval.write(self.args["plan_out"], proposed)
+        findings = asked.against(proposed) if asked else Findings()
+        if findings.errors:
+            self._display.display("\n".join(asked.proposal.until(proposed) if asked and asked.proposal else []))
+            raise self.refused(Refusal(name, "The rollout is not the one that was approved.", findings.to_plain()))
+        if self._task.check_mode:
+            self._display.display(f"To carry out this rollout and no other: -e pd_plan_digest={proposed.digest}")
+
+    def _stats(self, proposed: Proposal) -> dict[str, t.Any]:
+        """What jobs after this one are told. It approves only where nothing was done."""
+        spent = approval.ANY if self.args["plan_digest"] is not None else None
+        approves = proposed.digest if self._task.check_mode else spent
+        return {"data": artifacts.of(proposed, "rollout", [], approves), "per_host": False, "aggregate": False}
+
+
+def _proposal(rollout: Rollout, fleet: Fleet, waves: Waves) -> Proposal:
+    """What is approved of a rollout: what it says, who is in which wave, and what each group is changed to. How far it has come is no
+    part of it, so that what was approved on Monday still is on Tuesday."""
+    run = (f"rollout {rollout.name}", f"as written: {rollout.digest}")
+    return Proposal(
+        run, {name: (f"wave {number}", f"changed to {fleet[name].wanted}") for name, number in waves.items()}
+    )

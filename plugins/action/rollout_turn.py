@@ -81,7 +81,8 @@ class ActionModule(PdAction):
         if said:
             turn = Turn("note", tuple(said), notes=said, why=_SAID[self.state["state"]].format(names(list(said))))
         else:
-            run = Run(self.state["began"], self.state["ends"], self.state["state"] == "go")
+            state, release = self.state, tuple(self.state["release"])
+            run = Run(state["began"], state["ends"], state["state"] == "go", release)
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
@@ -103,7 +104,7 @@ class ActionModule(PdAction):
 
     def _looked(self) -> dict[str, Known]:
         """How all groups stand: those whose hosts were looked at now as they are now."""
-        looking = Looking(self)
+        looking = Looking(self, self.state["release"], self.rollout.on_failure == "return")
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         for name, one in known.items():
             if looking.looked_at({*one.hosts, *one.keeps}):
@@ -211,8 +212,12 @@ class ActionModule(PdAction):
             "hosts": sorted(hosts, key=natural),
             "seen": self._workloads(seen),
             "look": [] if turn["kind"] == "end" else sorted(looked, key=natural),
-            "gate": self.rollout.name if gate_command(entry_of(self, self.rollout.name)) else "",
+            # What it ran before has passed already.
+            "gate": self.rollout.name if turn["kind"] == "change" and self._has_command() else "",
         }
+
+    def _has_command(self) -> bool:
+        return bool(gate_command(entry_of(self, self.rollout.name)))
 
     def _workloads(self, groups: t.Sequence[str]) -> list[dict[str, str]]:
         """The groups, with the services that they use before them."""
@@ -262,4 +267,11 @@ def _outcomes(run: RunFolder) -> dict[str, str]:
     found = dict(index.refused)
     for wave in range(len(index.waves)):
         found |= {name: one.told for name, one in run.courses(wave).items() if one.failed}
-    return {name: printable(" ".join(text.split()), _LONGEST) for name, text in found.items()}
+    return {name: _in_a_line(text) for name, text in found.items()}
+
+
+def _in_a_line(told: str) -> str:
+    """What a person is told of a workload, without what stands below it: its head, and each thing that went wrong."""
+    head, *rest = told.splitlines() or [""]
+    wrong = [line.removeprefix("- ") for line in rest if line.startswith("- ")]
+    return printable("; ".join([head.rstrip("."), *wrong]), _LONGEST)

@@ -148,7 +148,7 @@ options:
   plan_digest:
     description:
       - The digest of the plan that was approved. The task fails where the plan is another one.
-      - With V(any) whatever it is is carried out, as without this option. Empty text is an error.
+      - With V(any) whatever it is is carried out, as without this option; O(plan_file) is compared all the same. Empty text is an error.
     type: str
     version_added: 0.2.0
   plan_digests:

@@ -59,6 +59,18 @@ options:
   ends:
     description: After how many seconds this run begins nothing more. Left out, it goes on as long as there is anything to do.
     type: float
+  plan_out:
+    description: A file of the controller to write the rollout into, as it is approved.
+    type: path
+  plan_digest:
+    description: The digest of the rollout that was approved. The task fails where it is another one. How far it has come is no part of it.
+    type: str
+  plan_digests:
+    description: The digests of its groups, by name, as the run told them that told the digest. They say which one differs.
+    type: raw
+  plan_file:
+    description: The file that was written by O(plan_out), with which the difference is shown line by line.
+    type: path
 seealso:
   - module: inferops.pd.rollout_validate
   - module: inferops.pd.rollout_turn
@@ -84,9 +96,17 @@ groups:
   returned: success
   type: list
   elements: str
+digest:
+  description: What approves it.
+  returned: success
+  type: str
 pending:
   description: Those that have something to change.
   returned: success
   type: list
   elements: str
+about:
+  description: Which rollout it is, and who is in which wave, in words that are approved with the restarts.
+  returned: success
+  type: str
 """

@@ -17,7 +17,7 @@ from ..module_utils._core.rollout import note as notes
 from ..module_utils._core.rollout.standing import Standing
 from ..module_utils._core.spec.selector import labels_of
 from ._action import PdAction
-from ._workloads import Groups
+from ._workloads import Asked, Groups
 
 Plain = dict[str, t.Any]
 
@@ -55,11 +55,12 @@ class Known:
 
 
 class Looking:
-    """What one look says of groups."""
+    """What one look says of groups. Of those of `release` it does not count any more that they are held; `returns`: it is asked whether
+    each could be returned to what it runs, or ran."""
 
-    def __init__(self, action: PdAction) -> None:
+    def __init__(self, action: PdAction, release: t.Collection[str] = (), returns: bool = False) -> None:
         self.action, self.works = action, Groups(action)
-        self.seen = action.seen()
+        self.seen, self.release, self.returns = action.seen(), release, returns
 
     def at(self, name: str) -> Known:
         """The group as it is now."""
@@ -81,9 +82,10 @@ class Looking:
             wanted=str(state["spec_revision"] or ""),
             what=tuple(str(line) for line in state["pending_diff"]),
             note=note,
-            held=_held(record),
+            held="" if name in self.release else _held(record),
             silent=tuple(host for host in mine if host in out_of_sight),
             outage=record.took,
+            no_return=self._no_return(name, entry, bool(state["pending"])) if self.returns and record.members else "",
             damaged=damaged,
         )
         return Known(standing, tuple(sorted(records, key=natural)), record.formation, record.serial, mine)
@@ -91,6 +93,19 @@ class Looking:
     def looked_at(self, hosts: t.Iterable[str]) -> bool:
         """Whether all of these were asked in this look."""
         return not self.seen.passed.intersection(hosts)
+
+    def _no_return(self, name: str, entry: t.Any, pending: bool) -> str:
+        """Why it could not be returned: to what runs, as long as that is what ran before the change."""
+        asked = Asked(
+            name=name,
+            hosts=self.seen.hosts,
+            action="restart",
+            run=self.action.new_run(),
+            away=self.action.away(),
+            reach=self.action.reach(),
+            to="applied" if pending else "previous",
+        )
+        return self.works.no_return(entry, asked)
 
     def _hosts_of(self, name: str, entry: t.Any, record: Record) -> tuple[str, ...]:
         named = {host for hosts in self.works.patterns(name, entry).values() for host in hosts}
@@ -105,5 +120,5 @@ class Looking:
 
 
 def _held(record: Record) -> str:
-    held = record.plain.get("held")
-    return str(held.get("why") or "it is held") if isinstance(held, t.Mapping) else ""
+    held = record.held
+    return "" if held is None else held.why or f"it was returned to revision {held.revision}"

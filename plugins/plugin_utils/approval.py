@@ -19,7 +19,7 @@ from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.base.words import MOST_HOSTS, names
 from ..module_utils._core.report.proposal import Proposal, differences
 
-# In place of a digest: whatever it is. A run that has carried out what was approved says so to what follows it.
+# In place of a digest: whatever it is, unless a file says what. A run that has carried out what was approved says so to what follows it.
 ANY = "any"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -64,7 +64,8 @@ def approved(digest: object, file: str | None, digests: object) -> Approved | No
             f"pd_plan_digest: {str(digest)[:80]!r} is no digest of a plan. Give the 64 hexadecimal digits that a run with"
             f" --check tells, and -e pd_plan_out=FILE writes; the word {ANY} carries out whatever it is."
         )
-    if told == ANY or (told is None and not file):
+    told = None if told == ANY else told
+    if told is None and not file:
         return None
     proposal = _read(file) if file else None
     if proposal and told and proposal.digest != told:

@@ -137,7 +137,7 @@ class Gateway:
     def asked(self, times: int) -> dict[str, int]:
         """How many of some requests each endpoint answered."""
         found: dict[str, int] = {}
-        for _ in range(times):
+        for _time in range(times):
             status, text = get(self.url)
             who = text if status == 200 else str(status)
             found[who] = found.get(who, 0) + 1

@@ -29,7 +29,6 @@ pytestmark = pytest.mark.integration
 
 EXAMPLE = ROOT / "examples" / "gateway"
 HOOKS: dict[str, t.Any] = yaml.safe_load((EXAMPLE / "hooks.yml").read_text())["pd_endpoint_hooks"]
-KEY = {"Authorization": "Bearer sk-one"}
 
 
 def certificate(folder: Path) -> None:
@@ -40,12 +39,12 @@ def certificate(folder: Path) -> None:
     (folder / "llm.pem").write_text((folder / "llm.crt").read_text() + (folder / "llm.key").read_text())
 
 
-def secure(port: int, headers: t.Mapping[str, str] = KEY) -> str:
+def secure(port: int, key: str = "sk-one") -> str:
     """Who answers over TLS, or with which status."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-    request = urllib.request.Request(f"https://127.0.0.1:{port}/", headers=dict(headers))
+    request = urllib.request.Request(f"https://127.0.0.1:{port}/", headers={"Authorization": f"Bearer {key}"})
     try:
         with urllib.request.build_opener(*handlers).open(request, timeout=20) as answer:
             return str(answer.read().decode())
@@ -57,7 +56,7 @@ def secure(port: int, headers: t.Mapping[str, str] = KEY) -> str:
 
 def asked(port: int, times: int) -> dict[str, int]:
     found: dict[str, int] = {}
-    for _ in range(times):
+    for _time in range(times):
         who = secure(port)
         found[who] = found.get(who, 0) + 1
     return found
@@ -134,7 +133,7 @@ def test_haproxy_with_tls_and_keys_before_two_groups(two: tuple[Endpoint, Endpoi
         hook = read("gateway", gateway.hook())
         assert secure(gateway.port) == "503"
         give(hook, (blue, 90), (green, 10))
-        assert secure(gateway.port, {}) == "401"
+        assert secure(gateway.port, "sk-none") == "401"
         assert asked(gateway.port, 40) == {"qwen3-blue": 36, "qwen3-green": 4}
         # The canary gets half of it, without a reload.
         before = gateway.reloads

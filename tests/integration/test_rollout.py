@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import typing as t
@@ -121,6 +122,26 @@ def test_a_change_goes_through_in_waves_and_once(site: Rollouts) -> None:
     assert site.pids() == before
 
 
+def test_what_was_approved_of_a_rollout_is_compared_before_its_first_turn(site: Rollouts, tmp_path: Path) -> None:
+    site.rollout()
+    site.edit(8192)
+    file = tmp_path / "plan.json"
+    site.play("rollout", "--check", pd_plan_out=file).ok()
+    digest = json.loads(file.read_text())["digest"]
+    site.rollout(waves=[{"percent": 100}])
+    assert "plan-not-approved" in site.play("rollout", pd_plan_file=file).refused().out, "other waves"
+    site.rollout()
+    site.edit(2048)
+    assert "plan-not-approved" in site.play("rollout", pd_plan_digest=digest).refused().out, "another change"
+    assert site.runs() == dict.fromkeys(GROUPS, "4096")
+    assert not any(site.noted(name).get("rollout") for name in GROUPS)
+    site.edit(8192)
+    site.play("rollout", pd_plan_digest=digest).ok()
+    assert site.runs() == dict.fromkeys(GROUPS, "8192")
+    assert site.notes() == dict.fromkeys(GROUPS, "passed")
+    site.play("rollout", pd_plan_digest=digest).ok()
+
+
 def test_a_gate_that_says_no_holds_the_rest_and_a_release_goes_on(site: Rollouts) -> None:
     site.rollout(waves=[{"groups": ["g0"]}, {"groups": ["g1"]}, {"percent": 100}])
     site.edit(8192)
@@ -139,6 +160,26 @@ def test_a_gate_that_says_no_holds_the_rest_and_a_release_goes_on(site: Rollouts
     site.play("rollout", "-e", "pd_release=g1").ok()
     assert site.notes() == dict.fromkeys(GROUPS, "passed")
     assert site.runs() == dict.fromkeys(GROUPS, "8192")
+
+
+def test_what_fails_is_returned_and_held_until_it_is_released(site: Rollouts) -> None:
+    site.rollout(waves=[{"groups": ["g0"]}, {"groups": ["g1"]}, {"percent": 100}], on_failure="return")
+    site.edit(8192)
+    (site.refused / "g1").touch()
+    run = site.play("rollout").refused()
+    assert "returned" in run.out
+    assert site.notes() == {"g0": "passed", "g1": "returned", "g2": "held"}
+    assert site.runs() == {"g0": "8192", "g1": "4096", "g2": "4096"}
+    assert site.serving() == list(GROUPS), "what was returned serves again"
+    assert site.noted("g1")["held"]["revision"] == site.noted("g1")["revision"]
+    told = site.play("status").ok().out
+    assert "has failed, and runs again what it ran before" in told
+    assert "the gate says no" in " ".join(told.split())
+    site.play("restart", pd_group="g1").refused()
+    (site.refused / "g1").unlink()
+    site.play("rollout", pd_release="g1").ok()
+    assert site.runs() == dict.fromkeys(GROUPS, "8192")
+    assert "held" not in site.noted("g1")
 
 
 def test_a_pause_an_abort_and_another_rollout(site: Rollouts) -> None:

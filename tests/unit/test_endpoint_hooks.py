@@ -217,7 +217,10 @@ class Gated:
     ) -> bool:
         made = self.plan(raw, action, **more)
         assert not made.errors, made.findings.to_plain()
-        fails = lambda host, hook: (host, hook) in self.bad  # noqa: E731
+
+        def fails(host: str, hook: str) -> bool:
+            return (host, hook) in self.bad
+
         return self.fleet.carry_out(made, gateways=self.gateways, hook_fails=fails, **(how or {}))
 
     @property
@@ -439,9 +442,10 @@ def test_a_hook_that_may_still_send_requests_keeps_everything_from_stopping(
     assert "-e pd_skip_hooks=gateway" in gated.said
     assert {m["label"]["member"]: m["process_id"] for m in gated.fleet.facts["h1"]["members"]} == before
     assert not gated.fleet.facts["h1"]["locks"]
-    # What is said of it is so: out of service, and given back by the next run.
+    # What other hooks had let go is theirs again, as it was told; the next run makes sure, and says so.
     assert not gated.record["endpoint"]["registered"]
-    assert gated.known != IN
+    assert gated.known == IN
+    assert set(gated.gateways["gw1"].values()) == {URL}
     gated.bad.clear()
     assert gated.run()
     assert gated.known == IN
@@ -566,6 +570,18 @@ def test_a_host_that_cannot_be_told_is_said_before_anything(gated: Gated) -> Non
         assert "-e pd_skip_hooks=gateway" in found.hint
 
 
+def test_a_gateway_that_is_gone_for_good_stands_in_nobodys_way(gated: Gated) -> None:
+    one = wired((HAPROXY, "gw1"), (FILE_SD, "mon"), gone=frozenset({"gw2"}), away={"gw2": "is not in the inventory"})
+    made = gated.plan(wired=one)
+    assert not made.errors
+    assert "hook gateway has told gw2 of group demo" in only(made.findings, "endpoint-hook-host-gone").message
+    assert gated.run(wired=one)
+    assert gated.record["endpoint"]["hooks"]["gateway"]["hosts"] == ["gw1"]
+    after = gated.plan(wired=one)
+    assert (after.plan["steps"], after.codes.count("endpoint-hook-host-gone")) == ([], 0)
+    assert gated.run(action="remove", wired=one)
+
+
 def test_a_hook_that_the_inventory_has_no_more_is_said(gated: Gated) -> None:
     gone = wired((FILE_SD, "mon"))
     for made in (gated.plan(gated.raw("prometheus"), wired=gone), gated.plan(action="remove", wired=gone)):
@@ -602,21 +618,26 @@ class _DiedError(Exception):
     """A controller that is gone."""
 
 
+def _dies_after(writes: int) -> t.Callable[[], None]:
+    """What is asked before each write of a run whose controller dies once it has done so many."""
+    left = iter(range(writes))
+
+    def write() -> None:
+        if next(left, None) is None:
+            raise _DiedError
+
+    return write
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_happens_who_is_called_registered_is_known_by_its_hooks(seed: int) -> None:
     """Random runs, of which some die before any of their writes, and hooks that fail: after each, what the record says holds."""
     chance, gated = random.Random(seed), Gated()
-    for _ in range(12):
+    for _run in range(12):
         gated.bad = {
             (h, n) for h, n in (("gw1", "gateway"), ("gw2", "gateway"), ("mon", "prometheus")) if chance.random() < 0.15
         }
-        left = [chance.randrange(60) if chance.random() < 0.4 else 10_000]
-
-        def write(left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] < 0:
-                raise _DiedError
-
+        write = _dies_after(chance.randrange(60) if chance.random() < 0.4 else 10_000)
         raw = gated.raw(*chance.choice([(), ("gateway",), ("prometheus",), ("",)]), weight=chance.choice([1, 100]))
         action = chance.choice(["deploy", "deploy", "restart", "remove"])
         if action != "deploy" and not gated.record:

@@ -37,6 +37,7 @@ MEMBERS = [f"{group}-{name}" for group in GROUPS for name in ("prefill-0", "deco
 # Those that come in the place of others.
 NEW = [f"{group}-{role}-{number}" for group in GROUPS for role in ("prefill", "decode", "router") for number in (1, 2)]
 counts_ = st.integers(1, 3)
+lengths_ = st.sampled_from([4096, 8192, 32768])
 # Modes, and how each is told the length of a context. Decode members of the second take a prefill for the one before at its address.
 LENGTH = {"vllm-nixl": "--max-model-len", "sglang-nixl": "--context-length"}
 phases_ = st.sampled_from(["lock", "leave", "router_stop", "stop", "start", "wait", "router", "endpoint", "forget"])
@@ -184,7 +185,7 @@ class Histories(RuleBasedStateMachine):
 
     # -- operators -------------------------------------------------------------------------------------------------------
 
-    @rule(group=groups_, length=st.sampled_from([4096, 8192, 32768]))
+    @rule(group=groups_, length=lengths_)
     def edits(self, group: str, length: int) -> None:
         self.spec[group]["engine"]["args"] = [f"{LENGTH[self.mode]}={length}"]
 
@@ -221,26 +222,44 @@ class Histories(RuleBasedStateMachine):
     def restarts_what_may_be_held(self, groups: Groups, release: bool) -> None:
         self._run(groups, "restart", release=release)
 
-    @rule(
-        groups=runs_, to=st.sampled_from(["previous", "applied"]), at=st.none() | st.integers(1, 25), bad=st.booleans()
-    )
-    def returns_to_previous(self, groups: Groups, to: str, at: int | None, bad: bool) -> None:
-        """What ran before, or what runs, as it was rendered; the proof of it may not be good, and the run may fall over."""
-        how = {"unproven": groups.names} if bad else {}
-        self._run(groups, "restart", to=to, fall_at=at, how=how)
+    @rule(groups=runs_, to=st.sampled_from(["previous", "applied"]), at=moments_)
+    def returns_to_previous(self, groups: Groups, to: str, at: int | None) -> None:
+        """What ran before, or what runs, as it was rendered."""
+        self._run(groups, "restart", to=to, fall_at=at)
+
+    @rule(group=groups_, first=lengths_, then=lengths_, at=moments_, bad=st.booleans())
+    def is_changed_and_returned(self, group: str, first: int, then: int, at: int | None, bad: bool) -> None:
+        """Onto what was proven a moment ago. The proof of what it is changed to, or of what it returns to, may not be good, and the run may
+        fall over."""
+        mine = Groups((group,))
+        for host in HOSTS:
+            self.answers_again(host)
+            self.comes_back_to_service(host)
+        for action, length in (("deploy", first), ("restart", first), ("restart", then)):
+            self.edits(group, length)
+            self._run(mine, action, release=True, how={"unproven": [group]} if bad and length == then else {})
+        self._run(mine, "restart", to="previous", fall_at=at, how={"unproven": [group]} if bad else {})
 
     @rule(
         groups=runs_,
+        dead=st.sets(st.integers(0, 5), max_size=2),
+        length=st.none() | lengths_,
         at=st.none() | st.integers(1, 25),
-        number=st.none() | st.integers(0, 11),
         lost=st.none() | hosts_,
         unread=st.booleans(),
     )
-    def heals(self, groups: Groups, at: int | None, number: int | None, lost: str | None, unread: bool) -> None:
-        """What is down comes again as it was: no count, no revision and no formation is another one after it."""
-        if number is not None:
-            self.crashes(number)
-        more = {"lost": [lost], "fence": "pd_fence_command"} if lost else {}
+    def heals(
+        self, groups: Groups, dead: set[int], length: int | None, at: int | None, lost: str | None, unread: bool
+    ) -> None:
+        """What is down comes again as it was, also while an edit is pending: no count, no revision and no formation is another one after
+        it."""
+        for name in groups.names:
+            mine = [m for _host, m in self._running() if m["label"]["group"] == name]
+            for number in dead if len(mine) > len(dead) else ():
+                mine[number % len(mine)].update(state="exited", ready=False, why="exit code 137")
+            if length:
+                self.edits(name, length)
+        more = {"lost": [lost], "fence": "pd_fence_command"} if lost in self.fleet.silent else {}
         before = {group: self._applied(group) for group in groups.names}
         self._run(groups, "heal", fall_at=at, unread=unread, **more)
         after = {group: self._applied(group) for group in groups.names}

@@ -1154,7 +1154,7 @@ def test_decodes_stop_before_the_only_prefill_comes_back():
     group.kill("demo-prefill-0")
     made = group.plan(sglang(prefill=1))
     assert made.plan.get("renew") is None
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
     assert made.who("replace") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
     phases = [phase for phase, _do, _member in made.steps()]
     assert phases.index("stop") < phases.index("start")

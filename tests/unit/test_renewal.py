@@ -153,7 +153,7 @@ def test_members_stop_first_where_there_is_no_router_that_could_send_requests() 
     group.kill("demo-prefill-0", "demo-router-0")
     made = again(group, sglang())
     assert rounds(made) == []
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
     assert again(group, sglang()).steps() == []
 
 
@@ -164,7 +164,24 @@ def test_members_stop_first_where_no_decode_serves() -> None:
         group.live(name).update(ready=False, restarts=1)
     made = again(group, sglang(membership="restart"))
     assert rounds(made) == []
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_a_prefill_that_is_down_is_gone_before_a_decode_starts_beside_it(stale: bool) -> None:
+    """Started by hand in that moment, it would be met by the decode, and then replaced at its address."""
+    raw = sglang(prefill=2 - stale, membership="restart")
+    group = deployed(raw)
+    group.kill("demo-prefill-0", *([] if stale else ["demo-decode-0", "demo-decode-1"]))
+    there: dict[str, list[str]] = {}
+
+    def before_phase(phase: str) -> None:
+        there[phase] = [m["label"]["member"] for facts in group.facts.values() for m in facts["members"]]
+
+    group.carry_out(group.plan(raw), before_phase=before_phase)
+    assert "demo-prefill-0" not in there["start"]
+    assert group.live("demo-prefill-0")["ready"]
+    assert again(group, raw).steps() == []
 
 
 def test_members_stop_first_where_the_router_is_the_operators() -> None:
@@ -180,7 +197,7 @@ def test_members_stop_first_where_the_router_is_the_operators() -> None:
     group.kill("demo-prefill-0")
     made = again(group, raw)
     assert rounds(made) == []
-    assert made.who("remove") == ["demo-decode-0", "demo-decode-1"]
+    assert made.who("remove") == ["demo-decode-0", "demo-decode-1", "demo-prefill-0"]
     assert "Nothing is served meanwhile" in only(made.findings, "decode-renewed").message
 
 

@@ -13,8 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from builders import Fleet, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import Checked, DamagedError
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.observed import LiveMember, read_host
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.measured import (
     Measured,
     Reading,
@@ -29,6 +31,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._host import measure
 from ansible_collections.inferops.pd.plugins.module_utils._probes import metrics
 from ansible_collections.inferops.pd.plugins.module_utils._routers import DIALECTS
 from ansible_collections.inferops.pd.plugins.plugin_utils import _prometheus
+from ansible_collections.inferops.pd.plugins.plugin_utils._counted import read_of
 
 BUCKETS = {0.1: 50.0, 0.2: 90.0, 0.4: 100.0, math.inf: 100.0}
 
@@ -290,3 +293,37 @@ def test_a_group_without_requests_has_no_ratio_and_none_is_missing(server):
     server.answers = {'e{g="g1"}[600s]': (200, vector("NaN")), "t": (200, vector("NaN")), "r": (200, vector("0"))}
     found = _prometheus.asked(replace(SERVER, url=server.url), "g1", 600.0)
     assert (found.requests, found.errors, found.ttft_p95, found.missing) == (0.0, 0.0, None, ())
+
+
+# -- which members are read -------------------------------------------------------------------------------------------------------
+
+
+def live(member: str) -> LiveMember:
+    """A member of a group that runs, as its host reports it."""
+    made = Fleet(h1={"gpus": 4})
+    roles = {role: {"hosts": "h1"} for role in ("prefill", "decode", "router")}
+    made.deploy(spec(**roles))
+    host = read_host("h1", made.facts["h1"])
+    return next(one for one in host.members if one.id == member)
+
+
+def test_an_engine_is_read_beside_its_api_and_a_router_at_a_port_of_its_own():
+    decode, router = live("demo-decode-0"), live("demo-router-0")
+    found = read_of(decode)
+    assert found["url"] == f"{decode.label.url}/metrics"
+    assert (found["requests"], found["late"]) == (["vllm:request_success_total"], False)
+    assert found["first_token"] == "vllm:time_to_first_token_seconds"
+    found = read_of(router)
+    assert found["url"] == f"http://{router.label.address}:{router.label.bands['prometheus']['base']}/metrics"
+    assert found["requests"] == ["vllm_router_pd_requests_total"]
+    assert found["first_token"] is None
+    v6 = replace(router, label=replace(router.label, address="fd00::1"))
+    assert read_of(v6)["url"].startswith("http://[fd00::1]:")
+
+
+def test_who_is_down_or_of_a_kind_that_nobody_knows_is_not_read():
+    decode, router = live("demo-decode-0"), live("demo-router-0")
+    assert read_of(replace(decode, state="exited")) is None
+    assert read_of(replace(decode, label=replace(decode.label, backend="other"))) is None
+    assert read_of(replace(router, label=replace(router.label, dialect=None))) is None
+    assert read_of(replace(router, label=replace(router.label, bands={}))) is None

@@ -13,6 +13,8 @@ import zoneinfo
 
 import pytest
 from builders import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.reader import Reader
@@ -111,6 +113,13 @@ def test_what_is_wrong_is_told_with_its_place_and_the_way_out(change, code, plac
     assert hint in told[0].hint, told[0]
 
 
+@pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 65, "a/b"])
+def test_a_name_is_one_that_can_be_typed_and_kept(name):
+    findings = Findings()
+    assert spec.read(name, copy.deepcopy(GOOD), findings) is None
+    assert [f.code for f in findings.items] == ["bad-value"]
+
+
 def test_all_that_is_wrong_is_told_at_once():
     _rollout, findings = read({"wave": 1, "gate.errors": 2, "window.to": "x", "waves.1.soak": -1})
     assert len(findings) == 4
@@ -119,6 +128,42 @@ def test_all_that_is_wrong_is_told_at_once():
 def test_a_secret_at_a_wrong_place_is_not_repeated():
     _rollout, findings = read({"gate.errors": "hf_abcdefghijklmnopqrstuvwxyz"})
     assert "hf_abc" not in str(findings)
+
+
+PLACES = [
+    "groups", "waves", "waves.0", "waves.1", "gate", "window", "on_failure", "max_failed", "strategy", "notes", "waves.1.percent",
+    "waves.1.soak", "waves.1.spread_by", "waves.1.max_unavailable", "waves.1.max_unavailable.site", "waves.1.parallel", "waves.0.groups",
+    "gate.errors", "gate.ttft_p95", "gate.min_requests", "gate.command", "gate.window", "gate.prometheus", "gate.prometheus.url",
+    "gate.prometheus.errors", "window.days", "window.from", "window.to", "window.zone",
+]  # fmt: skip
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(["all", "${x}", "mon", "08:00"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(changes=st.dictionaries(st.sampled_from(PLACES), ANYTHING, min_size=1, max_size=3))
+def test_whatever_is_written_is_read_or_told(changes):
+    """One change may take the place of another away: the deepest are made first."""
+    raw = copy.deepcopy(GOOD)
+    raw["gate"]["prometheus"] = {"url": "http://p", "requests": "r", "errors": "e", "ttft_p95": "t"}
+    for path in sorted(changes, key=lambda one: -one.count(".")):
+        *parents, last = path.split(".")
+        at = raw
+        for step in parents:
+            at = at[int(step)] if isinstance(at, list) else at[step]
+        at[int(last) if isinstance(at, list) else last] = changes[path]
+    findings = Findings()
+    rollout = spec.read("vllm-0.33", raw, findings)
+    assert (rollout is None) == bool(findings.errors)
+    assert rollout is None or len(rollout.digest) == 16
 
 
 def test_the_digest_is_of_what_is_said_and_not_of_how_it_is_written():

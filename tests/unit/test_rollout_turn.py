@@ -159,6 +159,25 @@ def test_a_group_that_was_interrupted_is_changed_again_before_anybody_else_whate
     assert turn(of, groups).kind == "end"
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            {"what": ("the image of h1 is another",)},
+            "it was restarted, and something is still to be changed (the image of h1 is another)",
+        ),
+        ({"state": "partial", "message": "no router"}, "it was restarted, and is partial: no router"),
+    ],
+)
+def test_what_a_run_has_changed_and_is_not_what_it_was_to_be_is_not_changed_for_ever(change, why):
+    of = rollout()
+    groups = noted(of, fleet(g1=change))
+    groups["g1"] = replace(groups["g1"], note=groups["g1"].note.changing(NOW, "new", NOW - 30))
+    found = turn(of, groups)
+    assert (found.kind, found.notes["g1"].state, found.notes["g1"].why) == ("note", "failed", why)
+    assert turn(of, groups, began=NOW + 1).kind == "change", "a later run does not know what was done"
+
+
 def test_room_is_left_for_what_is_out_for_any_reason():
     of = rollout(waves=[{"percent": 100, "max_unavailable": {"site": 1}, "parallel": 10}])
     groups = noted(of, fleet(g2={"state": "partial"}, g3={"state": "partial"}))
@@ -167,6 +186,21 @@ def test_room_is_left_for_what_is_out_for_any_reason():
     assert "g2: it is partial: ansible-playbook inferops.pd.deploy -e pd_group=g2 brings it back" in found.why
     groups = noted(of, fleet(g2={"state": "partial"}))
     assert [groups[name].labels["site"] for name in turn(of, groups).names] == ["ams"]
+
+
+def test_who_was_about_to_be_changed_and_serves_takes_nobodys_room():
+    of = rollout(waves=[{"percent": 50, "max_unavailable": {"site": 1}}, {"percent": 100}])
+    last = [name for name, wave in draw(of, fleet()).items() if wave == 2]
+    groups = noted(of, fleet(), **dict.fromkeys(last, "changing"))
+    assert (turn(of, groups).kind, turn(of, groups).wave) == ("change", 1)
+    # Of another rollout it is about to be out.
+    other = Note("s", "1" * 16, 1, "changing", NOW, "new")
+    few = rollout(groups="g1,g2", waves=[{"percent": 100, "max_unavailable": {"site": 1}}])
+    mine = noted(few, fleet(2), g1="passed")
+    groups = {**fleet(4), **mine, "g4": replace(fleet(4)["g4"], note=other)}
+    found = turn(few, groups)
+    assert (found.kind, found.failed) == ("end", True)
+    assert "where g4 is out or failed" in found.why
 
 
 def test_soaking_groups_take_a_place_of_those_that_go_at_a_time():
@@ -359,6 +393,10 @@ def test_a_changed_rollout_is_a_new_one_and_what_soaks_goes_on_soaking():
 def test_a_group_that_is_edited_after_it_has_passed_is_changed_again():
     of = rollout()
     groups = noted(of, fleet(), g1="passed")
+    for wanted in ("newer", "new"):
+        # Its spec, or what its hosts have under the same one.
+        groups["g1"] = replace(groups["g1"], pending=True, wanted=wanted)
+        assert {name: note.state for name, note in turn(of, groups).notes.items()} == {"g1": "planned"}
     groups["g1"] = replace(groups["g1"], pending=True, wanted="newer")
     assert {name: note.state for name, note in turn(of, groups).notes.items()} == {"g1": "planned"}
 
@@ -414,13 +452,19 @@ def test_a_note_is_kept_as_it_was_and_says_no_more_than_it_must():
 @pytest.mark.parametrize(
     "change",
     [{"wave": 0}, {"wave": "2"}, {"state": "wandering"}, {"state": 1}, {"since": "now"}, {"before": []}, {"begun": {"members": 1}},
-     {"rollout": None}, {"begun": {"members": {"m": {}}}}],
+     {"rollout": None}, {"rollout": "r\x1b[2J"}, {"begun": {"members": {"m": {}}}}],
 )  # fmt: skip
 def test_a_damaged_note_is_told_as_that(change):
     with pytest.raises(DamagedError, match="Reading the record of g1: it is damaged"):
         notes.read({**NOTE.to_plain(), **change}, "the record of g1")
     with pytest.raises(DamagedError):
         notes.read("soaking", "the record of g1")
+
+
+def test_what_a_record_says_is_fit_to_be_shown():
+    shown = notes.read({**NOTE.to_plain(), "why": "it \x1b[2Jbroke\n" + "x" * 5000}, "the record")
+    assert shown.why.startswith("it broke xxx")
+    assert len(shown.why) <= 1000
 
 
 def test_what_is_damaged_goes_no_further():

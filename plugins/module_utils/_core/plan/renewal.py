@@ -126,7 +126,7 @@ def at_once(request: Request, choice: Choice, seats: Seats) -> tuple[Choice, Sea
     """Where nothing would be served meanwhile, stale members lose nothing by stopping first; and where a router cannot be kept from what
     comes, they must. They are replaced with what comes, and there is no moment in which one of them could meet it."""
     if not choice.refresh or _goes_on(request, choice):
-        return choice, seats
+        return replace(choice, first=_first(request, choice)), seats
     again = tuple(m for m in choice.keep if m.id in choice.refresh)
     whys = {m.id: _why(choice.refresh[m.id]) for m in again}
     left = replace(
@@ -135,7 +135,18 @@ def at_once(request: Request, choice: Choice, seats: Seats) -> tuple[Choice, Sea
         replace=(*choice.replace, *again),
         whys={**choice.whys, **whys},
     )
-    return left, {**seats, **{m.id: seat_of(m) for m in again}}
+    return replace(left, first=_first(request, left)), {**seats, **{m.id: seat_of(m) for m in again}}
+
+
+def _first(request: Request, choice: Choice) -> frozenset[str]:
+    """Of those that are replaced, who stops before anything starts: who runs and is renewed at once; and, where a decode starts beside
+    them, prefills that are down. One that somebody starts by hand in the moment before its turn would be met by that decode, and then
+    replaced at its address."""
+    first = {m.id for m in choice.replace if m.id in choice.refresh}
+    comes = (*(m.role for m in choice.replace), *(one.role for one in choice.create))
+    if wanted(request) and "decode" in comes:
+        first |= {m.id for m in choice.replace if m.role == "prefill"}
+    return frozenset(first)
 
 
 def _goes_on(request: Request, choice: Choice) -> bool:

@@ -415,8 +415,10 @@ class Choice:
     create: tuple[Coming, ...] = ()
     retire: tuple[LiveMember, ...] = ()
     # Who runs, and is started anew for others that come (renewal.py), with these: in rounds of its own, or among those that are
-    # replaced, and then stopped before anything starts.
+    # replaced.
     refresh: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Of those that are replaced, who stops before anything starts.
+    first: frozenset[str] = frozenset()
     # Prefills that run, and do not enter a router yet: a decode that may take them for another one cannot be started anew now.
     waits: tuple[str, ...] = ()
     # Why each is replaced, where that is not that it is down.

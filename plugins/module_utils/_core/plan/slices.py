@@ -128,7 +128,7 @@ def slices_of(
     for gone, _why in choice.leave:
         slices.of[gone.host].leaves(gone)
     for renewed in choice.replace:
-        if renewed.id in choice.refresh:
+        if renewed.id in choice.first:
             slices.of[renewed.host].leaves(renewed)
     for retired in choice.retire:
         slices.of[retired.host].runs_under(retired)

@@ -89,7 +89,7 @@ def _place(router: RouterStep) -> tuple[str | None, str | None]:
 
 
 def _stop(request: AnyRequest, choice: Choice) -> list[Step]:
-    going = [*choice.leave, *((m, choice.whys.get(m.id, "")) for m in choice.replace if m.id in choice.refresh)]
+    going = [*choice.leave, *((m, choice.whys.get(m.id) or _down(m)) for m in choice.replace if m.id in choice.first)]
     return [
         step("stop", "remove", why, m.id, m.host)
         for m, why in going

@@ -100,7 +100,9 @@ class Readings:
     @classmethod
     def read(cls, value: Checked) -> Readings:
         members = value.within("members")
-        return cls(value.moment("at"), {str(one): Reading.read(members.within(one)) for one in members.raw})
+        for name in members.raw:
+            Checked({"member": name}, value.where, members.prefix).name("member")
+        return cls(value.moment("at"), {name: Reading.read(members.within(name)) for name in members.raw})
 
     def to_plain(self) -> dict[str, t.Any]:
         return {"at": self.at, "members": {name: one.to_plain() for name, one in sorted(self.members.items())}}

@@ -14,12 +14,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import shlex
 import typing as t
 from dataclasses import dataclass, field
 
 from ..base import json_text
 from ..base.errors import PdError
 from ..base.plain import Plain
+from ..hooks.hook import Hooked
 from ..plan import diff
 from ..plan.value import Peer, Plan, Step
 from ..spec.workload import KINDS
@@ -227,6 +229,23 @@ def _beside(plan: Plan) -> list[str]:
     lines += sorted(f"lost: {one.host} with {', '.join(sorted(one.members))}" for one in plan.fence)
     if plan.unknown:
         lines.append(f"out of reach: {', '.join(sorted(plan.unknown))}")
+    lines += [line for one in plan.hooks or () for line in _hook(one)]
     if plan.cache:
         lines.append(f"used by: {', '.join(sorted(plan.cache.get('users') or ())) or 'nobody'}")
     return [*lines, "its clients must restart after it"] if plan.clients_restart else lines
+
+
+def _hook(one: Hooked) -> list[str]:
+    """Whom the endpoint is given to, and whom it is taken from."""
+    told = ["taken out first"] if one.withdraws else []
+    if not one.stays:
+        told.append("taken out for good")
+    elif one.announces:
+        told.append(f"given {one.url} of {one.model}, weight {one.weight}, as {one.digest}")
+    if not told:
+        return []
+    commands = (("check", one.hook.check), ("reload", one.hook.reload))
+    return [
+        f"hook {one.hook.name}, {one.hook.file} on {', '.join(sorted(one.hosts))}: {', then '.join(told)}",
+        *(f"  {word} {shlex.join(argv)}" for word, argv in commands if argv),
+    ]

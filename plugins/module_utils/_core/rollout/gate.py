@@ -109,7 +109,7 @@ def _too_few(gate: Gate, after: Measured) -> bool:
 
 def _why_not(measured: Measured) -> str:
     """Metrics are told by the names under which they were looked for."""
-    told = [f"there is no metric {names(measured.missing, _MOST)}"] if measured.missing else []
+    told = [f"there is no metric {printable(names(measured.missing, _MOST), _LONGEST)}"] if measured.missing else []
     told += [printable(measured.why, _LONGEST)] if measured.why else []
     return f" ({'; '.join(told)})" if told else ""
 

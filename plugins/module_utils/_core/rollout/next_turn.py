@@ -228,7 +228,8 @@ class _At:
 
     def _change(self, chosen: t.Sequence[str]) -> Turn:
         wave = self.waves[chosen[0]]
-        notes = {name: self.notes[name].changing(self.now, self.fleet[name].wanted) for name in chosen}
+        run = self.run.began
+        notes = {name: self.notes[name].changing(self.now, self.fleet[name].wanted, run) for name in chosen}
         return Turn("change", tuple(chosen), wave, notes, why=f"wave {wave}: {about(chosen, 'is changed', _MOST)}")
 
     def _nothing_to_do(self, mine: t.Sequence[str]) -> Turn:
@@ -266,7 +267,8 @@ class _At:
         return _Hindrance(full) if full else self._no_time(name)
 
     def _out(self) -> list[str]:
-        return [name for name, group in self.fleet.items() if group.out]
+        """Who is out now. Of another rollout also who is about to be; what an interrupted run of this one was about to change serves on."""
+        return [n for n, group in self.fleet.items() if not group.running or (group.out and n not in self.notes)]
 
     def _full(self, name: str, out: t.Iterable[str]) -> str:
         """Why there is no room for one more to be out, where `out` are."""

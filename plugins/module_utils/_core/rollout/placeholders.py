@@ -12,7 +12,7 @@ import typing as t
 from ..base.finding import Findings
 from ..base.placeholders import PLACEHOLDER, names
 
-OF_COMMAND = ("group", "endpoint", "rollout", "wave")
+OF_COMMAND = ("group", "endpoint", "model", "rollout", "wave")
 OF_QUERY = ("group", "seconds")
 
 

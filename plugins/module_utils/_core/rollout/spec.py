@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -36,6 +37,8 @@ MIN_REQUESTS = 100
 LONGEST_SOAK = 28 * 24 * 3600
 LONGEST_LOOK = 24 * 3600
 MOST_WAVES = 100
+# It is kept in records, and typed on command lines.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,12 @@ def read(name: str, raw: t.Any, findings: Findings) -> Rollout | None:
     """The entry `raw` of `name`. What is wrong becomes findings, all of it; then there is no rollout."""
     where, reader = f"{VARIABLE}.{name}", Reader(findings)
     before = len(findings.errors)
+    if not NAME.fullmatch(name):
+        findings.error(
+            "bad-value",
+            f"{VARIABLE}: {name[:60]!r} is no name of a rollout.",
+            "Use letters, digits, dots, hyphens and underscores, at most 64, and begin with a letter or a digit.",
+        )
     if not isinstance(raw, dict):
         reader.bad(where, raw, "a dictionary: {groups: ..., waves: [...]}")
         return None
