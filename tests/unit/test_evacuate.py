@@ -237,6 +237,16 @@ def test_a_router_moves_and_its_address_is_told() -> None:
     assert fleet.status(raw())["endpoint"]["url"] == "http://10.0.0.1:8000"
 
 
+def test_a_router_that_has_moved_and_is_gone_comes_again_at_its_port() -> None:
+    fleet = deployed()
+    made = emptied(fleet, "h2")
+    name, host = "demo-router-1", made.part("demo-router-1")["host"]
+    fleet.forget(name)
+    fleet.deploy(raw(router={"hosts": host}))
+    assert fleet.status(raw())["endpoint"]["url"] == f"http://10.0.0.{host[1:]}:8000"
+    assert fleet.carried
+
+
 def test_a_fixed_address_is_the_users_to_move() -> None:
     changes = {"endpoint": {"external_url": "https://llm.example"}}
     fleet = deployed(**changes)

@@ -126,7 +126,9 @@ def _rooms(
     kept = addresses_kept(formation.graves, formation.id)
     moot = is_moot(formation)
     # A router's own port is in nobody's list of peers: where none runs, one that comes may have it.
-    again = {*(m.id for m in choice.replace), member_id(name, "router", 0)}
+    noted = hosts.sight(name).noted
+    routers = {p.id for p in noted.members if p.role == "router"} if noted else set()
+    again = {*(m.id for m in choice.replace), *routers, member_id(name, "router", 0)}
 
     def done(group: str, member: str) -> bool:
         """What its registry alone has of this group leaves it before anything comes."""
