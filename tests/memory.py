@@ -263,6 +263,7 @@ class Wave:
             self.phase("deregister")
             self.hooks("withdraw")
             self.judge("withdraw")
+            self.hooks("restore")
             self.phase("drain")
             self._go(["router_stop", "leave", "stop"])
         if self._goes_on():

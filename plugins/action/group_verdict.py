@@ -128,6 +128,7 @@ def _next(courses: t.Mapping[str, Course]) -> dict[str, t.Any]:
         "good": not any(one.failed for one in courses.values()),
         "going": [one.name for one in going],
         "serves": any(one.serves for one in going),
+        "restores": any(one.restores for one in courses.values()),
         "undoes": any(one.undoes for one in going),
         "retires": any(one.retires for one in going),
         "unproven": any(one.unproven for one in going),

@@ -212,8 +212,12 @@ class ActionModule(PdAction):
             "hosts": sorted(hosts, key=natural),
             "seen": self._workloads(seen),
             "look": [] if turn["kind"] == "end" else sorted(looked, key=natural),
-            "gate": self.rollout.name if gate_command(entry_of(self, self.rollout.name)) else "",
+            # What it ran before has passed already.
+            "gate": self.rollout.name if turn["kind"] == "change" and self._has_command() else "",
         }
+
+    def _has_command(self) -> bool:
+        return bool(gate_command(entry_of(self, self.rollout.name)))
 
     def _workloads(self, groups: t.Sequence[str]) -> list[dict[str, str]]:
         """The groups, with the services that they use before them."""
@@ -263,4 +267,11 @@ def _outcomes(run: RunFolder) -> dict[str, str]:
     found = dict(index.refused)
     for wave in range(len(index.waves)):
         found |= {name: one.told for name, one in run.courses(wave).items() if one.failed}
-    return {name: printable(" ".join(text.split()), _LONGEST) for name, text in found.items()}
+    return {name: _in_a_line(text) for name, text in found.items()}
+
+
+def _in_a_line(told: str) -> str:
+    """What a person is told of a workload, without what stands below it: its head, and each thing that went wrong."""
+    head, *rest = told.splitlines() or [""]
+    wrong = [line.removeprefix("- ") for line in rest if line.startswith("- ")]
+    return printable("; ".join([head.rstrip("."), *wrong]), _LONGEST)

@@ -42,9 +42,10 @@ options:
   phase:
     description:
       - V(withdraw) takes the endpoints of groups that stop from their hooks, before anything stops.
+      - V(restore) gives back what was taken from hooks by a run that ended before anything stopped.
       - V(announce) gives endpoints that serve to their hooks, and takes those away that do not, or whose groups have dropped the hook.
     type: str
-    choices: [withdraw, announce]
+    choices: [withdraw, restore, announce]
   ended:
     description:
       - What became of a hook of kind V(tasks), in place of telling any, C(hook), C(group), and C(msg) where it failed.
@@ -121,7 +122,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
     return {
         "run": {"type": "path"},
         "wave": {"type": "int", "default": 0},
-        "phase": {"type": "str", "choices": ["withdraw", "announce"]},
+        "phase": {"type": "str", "choices": ["withdraw", "restore", "announce"]},
         "ended": {"type": "dict"},
         "acts": {"type": "list", "elements": "dict", "default": []},
     }

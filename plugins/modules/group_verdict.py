@@ -111,6 +111,10 @@ serves:
   description: Whether any of them may start its router, or tell it of its members.
   returned: unless O(phase=close)
   type: bool
+restores:
+  description: Whether any has ended before anything stopped, so that hooks are given its endpoint again.
+  returned: unless O(phase=close)
+  type: bool
 undoes:
   description: Whether what the run has started of any is to be stopped again.
   returned: unless O(phase=close)

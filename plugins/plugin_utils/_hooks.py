@@ -21,6 +21,8 @@ from ..module_utils._core.spec.spec import Group
 from ._action import PdAction
 from ._plain import names_list, to_plain
 
+_GONE = "is not in the inventory"
+
 
 def _entries(action: PdAction) -> t.Mapping[str, t.Any]:
     """The entries as they are written: each is templated when a group names it."""
@@ -92,9 +94,25 @@ def wired(
             found[name] = (hook, tuple(action.pattern_hosts(hook.hosts)))
     concerned = {host for _hook, its in found.values() for host in its}
     concerned |= {host for one in recorded.values() for host in one.hosts}
-    return Wired(
-        found, frozenset(names_list(action.variable(SKIP))), _away(action, concerned), frozenset(action.away())
-    )
+    away = _away(action, concerned)
+    gone = frozenset(host for host, why in away.items() if why == _GONE)
+    skip = _skipped(action, {*entries, *_recorded(hosts)})
+    return Wired(found, skip, away, frozenset(action.away()), gone)
+
+
+def _recorded(hosts: t.Mapping[str, Host]) -> set[str]:
+    """The hooks that any record names."""
+    return {name for host in hosts.values() for record in host.records.values() for name in record.endpoint.hooks}
+
+
+def _skipped(action: PdAction, known: t.Collection[str]) -> frozenset[str]:
+    """The hooks that the run goes without. Raises PdError for one that there is not: the one that was meant would be told."""
+    found = names_list(action.variable(SKIP))
+    for name in (one for one in found if one not in known):
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        way_out = f"Did you mean {near[0]!r}?" if near else f"Known hooks: {listed(sorted(known)) or 'none'}."
+        raise PdError(f"{SKIP}: there is no hook {name!r}. {way_out}")
+    return frozenset(found)
 
 
 def _away(action: PdAction, hosts: t.Iterable[str]) -> dict[str, str]:
@@ -107,7 +125,7 @@ def _away(action: PdAction, hosts: t.Iterable[str]) -> dict[str, str]:
     found = {}
     for host in hosts:
         if host not in inventory:
-            found[host] = "is not in the inventory"
+            found[host] = _GONE
         elif host not in asked:
             found[host] = "was left out of this run"
         elif host in silent or host not in living:

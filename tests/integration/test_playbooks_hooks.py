@@ -143,7 +143,9 @@ def test_nothing_stops_while_a_hook_may_send_requests(fleet: Fleet) -> None:
     assert site.lock() is None
     assert not site.record()["endpoint"]["registered"]
     assert "it is taken from gateway, prometheus, own" in site.play("status").ok().out
-    # The other hooks had let it go: a deploy gives it back to them, and fails for that one.
+    # The other hooks had let it go, and have it again.
+    assert fleet.through()[0] == 200
+    # A deploy says so, and fails for that one.
     again = site.play("deploy").refused()
     assert "its endpoint could not be given to own on desk" in again.out
     assert fleet.through()[0] == 200
@@ -166,6 +168,7 @@ def test_a_hook_that_cannot_be_told_is_said_before_anything(fleet: Fleet) -> Non
     left = site.play("deploy", "--limit", "node:desk").refused()
     assert "hook gateway: gw was left out of this run" in left.out
     assert site.untouched()
+    assert "Did you mean 'gateway'?" in site.play("deploy", "--check", pd_skip_hooks="gatway").refused().out
     site.group["endpoint"]["hooks"] = ["gatewai"]
     site.write()
     assert "Did you mean 'gateway'?" in site.play("validate").refused().out

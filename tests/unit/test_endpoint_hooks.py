@@ -442,9 +442,10 @@ def test_a_hook_that_may_still_send_requests_keeps_everything_from_stopping(
     assert "-e pd_skip_hooks=gateway" in gated.said
     assert {m["label"]["member"]: m["process_id"] for m in gated.fleet.facts["h1"]["members"]} == before
     assert not gated.fleet.facts["h1"]["locks"]
-    # What is said of it is so: out of service, and given back by the next run.
+    # What other hooks had let go is theirs again, as it was told; the next run makes sure, and says so.
     assert not gated.record["endpoint"]["registered"]
-    assert gated.known != IN
+    assert gated.known == IN
+    assert set(gated.gateways["gw1"].values()) == {URL}
     gated.bad.clear()
     assert gated.run()
     assert gated.known == IN
@@ -567,6 +568,18 @@ def test_a_host_that_cannot_be_told_is_said_before_anything(gated: Gated) -> Non
         found = only(made.findings, "endpoint-hook-away")
         assert found.message.startswith("hook gateway: gw2 was left out of this run")
         assert "-e pd_skip_hooks=gateway" in found.hint
+
+
+def test_a_gateway_that_is_gone_for_good_stands_in_nobodys_way(gated: Gated) -> None:
+    one = wired((HAPROXY, "gw1"), (FILE_SD, "mon"), gone=frozenset({"gw2"}), away={"gw2": "is not in the inventory"})
+    made = gated.plan(wired=one)
+    assert not made.errors
+    assert "hook gateway has told gw2 of group demo" in only(made.findings, "endpoint-hook-host-gone").message
+    assert gated.run(wired=one)
+    assert gated.record["endpoint"]["hooks"]["gateway"]["hosts"] == ["gw1"]
+    after = gated.plan(wired=one)
+    assert (after.plan["steps"], after.codes.count("endpoint-hook-host-gone")) == ([], 0)
+    assert gated.run(action="remove", wired=one)
 
 
 def test_a_hook_that_the_inventory_has_no_more_is_said(gated: Gated) -> None:

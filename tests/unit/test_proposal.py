@@ -13,6 +13,8 @@ import pytest
 from builders import ENGINE, MODEL, Fleet, Made, spec
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.module_utils._core.hooks.hook import Hook
+from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hooks import Wired
 from ansible_collections.inferops.pd.plugins.module_utils._core.report import artifacts
 from ansible_collections.inferops.pd.plugins.module_utils._core.report.proposal import (
     Differences,
@@ -253,6 +255,24 @@ def test_the_run_as_a_whole_is_approved_too() -> None:
     ]
     assert len({one.digest for one in (usual, *others)}) == 5
     assert all(one.digests == usual.digests for one in others)
+
+
+def test_whom_the_endpoint_is_given_to_is_approved_too() -> None:
+    site = fleet()
+
+    def of(hosts: tuple[str, ...], weight: int = 100, reload: tuple[str, ...] = ()) -> Proposal:
+        hook = Hook("edge", "file_sd", file="/etc/prometheus/pd.json", reload=reload)
+        raw = group(endpoint={"hooks": ["edge"], "weight": weight})
+        return proposal(site.plan(raw, wired=Wired({"edge": (hook, hosts)})))
+
+    usual = of(("gw2", "gw1"))
+    assert usual.digest == of(("gw1", "gw2")).digest
+    (line,) = [one for one in usual.workloads["demo"] if one.startswith("hook")]
+    assert line.startswith(
+        "hook edge, /etc/prometheus/pd.json on gw1, gw2: given http://10.0.0.1:8000 of demo, weight 100"
+    )
+    others = [of(("gw1",)), of(("gw1", "gw2"), 50), of(("gw1", "gw2"), reload=("systemctl", "reload", "prometheus"))]
+    assert len({one.digest for one in (usual, *others)}) == 4
 
 
 def test_a_finding_more_or_less_is_another_plan_and_their_order_is_none() -> None:

@@ -73,7 +73,7 @@ class Chance:
     returns: bool = True
 
 
-PARTS = ("preflight", "restart", "proof", "gate", "too few requests")
+PARTS = ("preflight", "restart", "proof", "partly", "not at all", "gate", "too few requests")
 # Some of all groups fail in a run, in about half of the runs.
 chances_ = st.just(Chance()) | st.builds(
     Chance,
@@ -345,9 +345,12 @@ class RolloutHistories(RuleBasedStateMachine):
         self.clock += 200
         group.state = "partial"
         self._between()
-        if group.applied != group.spec:
+        if group.applied != group.spec and fails != "not at all":
             group.previous, group.applied = group.applied, group.spec
         self._between()
+        # Neither is told: the group is only seen not to be what it was to be.
+        if fails == "partly":
+            return
         if fails == "restart":
             self._write(name, group.note.failed(self.clock, "decode-0 did not start"))
             return

@@ -159,6 +159,25 @@ def test_a_group_that_was_interrupted_is_changed_again_before_anybody_else_whate
     assert turn(of, groups).kind == "end"
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            {"what": ("the image of h1 is another",)},
+            "it was restarted, and something is still to be changed (the image of h1 is another)",
+        ),
+        ({"state": "partial", "message": "no router"}, "it was restarted, and is partial: no router"),
+    ],
+)
+def test_what_a_run_has_changed_and_is_not_what_it_was_to_be_is_not_changed_for_ever(change, why):
+    of = rollout()
+    groups = noted(of, fleet(g1=change))
+    groups["g1"] = replace(groups["g1"], note=groups["g1"].note.changing(NOW, "new", NOW - 30))
+    found = turn(of, groups)
+    assert (found.kind, found.notes["g1"].state, found.notes["g1"].why) == ("note", "failed", why)
+    assert turn(of, groups, began=NOW + 1).kind == "change", "a later run does not know what was done"
+
+
 def test_room_is_left_for_what_is_out_for_any_reason():
     of = rollout(waves=[{"percent": 100, "max_unavailable": {"site": 1}, "parallel": 10}])
     groups = noted(of, fleet(g2={"state": "partial"}, g3={"state": "partial"}))
@@ -374,6 +393,10 @@ def test_a_changed_rollout_is_a_new_one_and_what_soaks_goes_on_soaking():
 def test_a_group_that_is_edited_after_it_has_passed_is_changed_again():
     of = rollout()
     groups = noted(of, fleet(), g1="passed")
+    for wanted in ("newer", "new"):
+        # Its spec, or what its hosts have under the same one.
+        groups["g1"] = replace(groups["g1"], pending=True, wanted=wanted)
+        assert {name: note.state for name, note in turn(of, groups).notes.items()} == {"g1": "planned"}
     groups["g1"] = replace(groups["g1"], pending=True, wanted="newer")
     assert {name: note.state for name, note in turn(of, groups).notes.items()} == {"g1": "planned"}
 

@@ -52,8 +52,9 @@ class Course:
     port of each carries, `starts` which start of each a router is told of. `left`: others were ready, and did not wait for it; it is taken
     up in another pass. `refused` are hosts that did nothing at all. `unproven`: a proof was sent, and was not good. `undoes`: what this run
     started is stopped again. `waits` are members that are up and enter no router yet. `skipped`: another run is at it, and what was wanted
-    can wait. `retires`: those that have come serve, and whose place they take may stop. `done`: it has been brought to its end in this
-    wave. `since` is when it was locked, in seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
+    can wait. `restores`: it ended before anything stopped, and hooks that have let it go have it again. `retires`: those that have come
+    serve, and whose place they take may stop. `done`: it has been brought to its end in this wave. `since` is when it was locked, in
+    seconds of the epoch, and `took` for how many seconds after that the whole of it came up."""
 
     name: str
     over: bool = False
@@ -67,6 +68,7 @@ class Course:
     skipped: bool = False
     unproven: bool = False
     undoes: bool = False
+    restores: bool = False
     retires: bool = False
     ready: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
@@ -101,7 +103,19 @@ class Course:
 
     @classmethod
     def from_plain(cls, raw: Plain) -> Course:
-        flags = ("over", "locked", "failed", "good", "left", "done", "skipped", "unproven", "undoes", "retires")
+        flags = (
+            "over",
+            "locked",
+            "failed",
+            "good",
+            "left",
+            "done",
+            "skipped",
+            "unproven",
+            "undoes",
+            "restores",
+            "retires",
+        )
         ending = raw.get("ending")
         return cls(
             name=raw["name"],

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two phases in which hooks are told of an endpoint: what each host of theirs is asked, and what follows of what it said.
+"""The phases in which hooks are told of an endpoint: what each host of theirs is asked, and what follows of what it said.
 
-`withdraw` comes before anything stops, and ends the course where a hook may still send requests. `announce` comes once it is known what is
-written, and before that is: what the record calls registered is an endpoint that every hook has taken."""
+`withdraw` comes before anything stops, and ends the course where a hook may still send requests: then what was taken out by then is given
+back (`restore`), since all of it runs on. `announce` comes once it is known what is written, and before that is: what the record calls
+registered is an endpoint that every hook has taken."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ..spec.workload import KINDS
 from .course import Course, Ending
 from .parcel import Parcel
 
-PHASES = ("withdraw", "announce")
+PHASES = ("withdraw", "restore", "announce")
 _LONGEST = 600
 # What each host said of a workload, by step.
 Said = t.Mapping[str, t.Mapping[str, verdict.Result]]
@@ -59,6 +60,9 @@ def _announcements(plan: Plan, ending: Ending | None) -> list[_Asked]:
 def acts_of(parcel: Parcel, phase: str, course: Course) -> tuple[Act, ...]:
     """What a host is asked about one workload in a phase."""
     plan = parcel.plan
+    if phase == "restore":
+        known = [one for one in plan.hooks or () if one.withdraws and one.was is not None and one.was.sure]
+        return tuple(one.act_before(plan.group) for one in known if course.restores and parcel.host in one.hosts)
     if not course.goes_on or course.left or (phase == "announce" and plan.action == "remove"):
         return ()
     asked = _withdrawals(plan) if phase == "withdraw" else _announcements(plan, course.ending)
@@ -106,7 +110,8 @@ def not_withdrawn(plan: Plan, said: Said) -> str:
     if not (lines or wrong):
         return ""
     what = f"could not be taken from {_where(wrong)}" if wrong else "is not seen to be out of service in every record"
-    back = f"It runs on, and `ansible-playbook {KINDS[plan.kind].deploy(plan.group)}` gives its endpoint to every hook again."
+    deploy = f"ansible-playbook {KINDS[plan.kind].deploy(plan.group)}"
+    back = f"It runs on, and is given back to its hooks as far as they answer; {deploy} makes sure of that."
     again = "Mend that, then run the same playbook again"
     again += f"; or go on without the hook, whose clients lose what runs: {_without(wrong)}" if wrong else "."
     return "\n".join([f"{subject}: its endpoint {what}, so nothing was stopped.", *lines, *_listed(wrong), back, again])
@@ -137,7 +142,10 @@ def _kept(
     plan: Plan, ending: Ending, asked: t.Iterable[_Asked], wrong: t.Collection[tuple[str, str]]
 ) -> dict[str, Announced]:
     """What the record says of each hook: where it may know of the group, and what of."""
-    kept = {str(name): _read(raw) for name, raw in ((plan.record.get("endpoint") or {}).get("hooks") or {}).items()}
+    kept = {
+        str(name): Announced.from_plain(raw)
+        for name, raw in ((plan.record.get("endpoint") or {}).get("hooks") or {}).items()
+    }
     for one in plan.hooks or ():
         if not one.stays and one.withdraws:
             kept.pop(one.hook.name, None)
@@ -158,7 +166,3 @@ def _kept(
             if one.was is not None and not one.withdraws:
                 kept[one.hook.name] = one.was
     return kept
-
-
-def _read(raw: Plain) -> Announced:
-    return Announced(raw["digest"], tuple(raw["hosts"]), raw["file"], raw["url"])

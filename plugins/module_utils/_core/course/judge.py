@@ -28,6 +28,7 @@ STEPS = (
     "unlock",
     "deregister",
     "withdraw",
+    "restore",
     "drain",
     "leave",
     "router_stop",
@@ -120,7 +121,7 @@ def _stepped(phase: str) -> t.Callable[[Plan, Course, Said, bool], Course]:
 def _withdrawn(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001
     """A hook that was not seen to take the endpoint out still sends requests: nothing stops."""
     told = hooks.not_withdrawn(plan, said)
-    return course.ends(told, {"good": False}) if told else course
+    return replace(course.ends(told, {"good": False}), restores=True) if told else course
 
 
 def _announced(plan: Plan, course: Course, said: Said, stops: bool) -> Course:  # noqa: ARG001

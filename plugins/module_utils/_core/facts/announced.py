@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..base.checked import Checked
+from ..base.plain import Plain, texts
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Announced:
     hosts: tuple[str, ...] = ()
     file: str = ""
     url: str = ""
+    model: str = ""
+    weight: int = 0
 
     @property
     def sure(self) -> bool:
@@ -31,5 +34,10 @@ class Announced:
 
     @classmethod
     def read(cls, value: Checked) -> Announced:
-        digest, file, url = (value.text(key, required=False) for key in ("digest", "file", "url"))
-        return cls(digest, value.texts("hosts"), file, url)
+        digest, file, url, model = (value.text(key, required=False) for key in ("digest", "file", "url", "model"))
+        return cls(digest, value.texts("hosts"), file, url, model, value.number("weight", 0, 1000, default=0))
+
+    @classmethod
+    def from_plain(cls, raw: Plain) -> Announced:
+        """One that a record or a plan of ours has."""
+        return cls(raw["digest"], texts(raw, "hosts"), raw["file"], raw["url"], raw["model"], int(raw["weight"]))

@@ -161,7 +161,7 @@ class Hooked:
             bool(raw.get("withdraws")),
             bool(raw.get("announces")),
             raw.get("digest") or "",
-            Announced(was["digest"], texts(was, "hosts"), was["file"], was["url"]) if was else None,
+            Announced.from_plain(was) if was else None,
             raw.get("why") or "",
         )
 
@@ -175,13 +175,18 @@ class Hooked:
         url = self.url if event == "in" or self.was is None else self.was.url
         return Act(self.hook, event, group, url, self.model, self.weight, gone)
 
+    def act_before(self, group: str) -> Act:
+        """Have it as it was told before, where a run has taken it out and ends without having stopped anything."""
+        was = self.was or self.before
+        return Act(self.hook, "in", group, was.url, was.model, was.weight)
+
     @property
     def announced(self) -> Announced:
         """What the record says once the hook has taken what it is told."""
-        return Announced(self.digest, self.hosts, self.hook.file, self.url)
+        return Announced(self.digest, self.hosts, self.hook.file, self.url, self.model, self.weight)
 
     @property
     def before(self) -> Announced:
         """What the record says while nobody knows whether it has."""
-        at = self.was or Announced("", (), self.hook.file, self.url)
+        at = self.was or Announced("", (), self.hook.file, self.url, self.model, self.weight)
         return at.unsure(self.hosts) if self.stays else at.unsure()

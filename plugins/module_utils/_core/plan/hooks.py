@@ -22,12 +22,14 @@ SKIP = "pd_skip_hooks"
 @dataclass(frozen=True)
 class Wired:
     """The hooks of the inventory: each with the hosts of its pattern. `skip` are those that this run goes without; `away` says of hosts
-    that they cannot be asked in it, and why; `out` are hosts out of service, which nobody asks."""
+    that they cannot be asked in it, and why; `out` are hosts out of service, which nobody asks; `gone` those that records name and the
+    inventory does not."""
 
     hooks: t.Mapping[str, tuple[Hook, tuple[str, ...]]] = field(default_factory=dict)
     skip: frozenset[str] = frozenset()
     away: t.Mapping[str, str] = field(default_factory=dict)
     out: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
 
 NOTHING = Wired()
@@ -55,6 +57,7 @@ def hooked(wired: Wired, given: Given, noted: Record, findings: Findings) -> tup
     for name in (one for one in every if one not in skipped):
         if name in wired.hooks:
             found += _of(name, wired, given, noted)
+            _say_gone(given.group, name, announced.get(name), wired, findings)
         elif name in announced:
             _say_unknown(given.group, name, announced[name], findings)
     if skipped:
@@ -72,8 +75,8 @@ def _of(name: str, wired: Wired, given: Given, noted: Record) -> list[Hooked]:
         # A router that nobody can ask goes on serving whom it serves.
         return [Hooked(hook, hosts, was.url, digest=was.digest, was=was)] if was else []
     found = []
-    left = _left(hook, hosts, was, stays, wired.out)
-    if was is not None and left:
+    left = _left(hook, hosts, was, stays, wired.out | wired.gone)
+    if was is not None and (left or not stays):
         why = "its spec does not name it" if not stays else f"it has moved from {was.file or 'there'} on {names(left)}"
         moved = was.file and was.file != hook.file
         # Without the backend, of which there is one section: the last one to leave takes the old file with it.
@@ -124,6 +127,18 @@ def _say_unknown(group: str, name: str, was: Announced, findings: Findings) -> N
         " nobody knows how to take it out there.",
         f"Put {name} back, run this, and take it away then; or take the group out there by hand, and go on without it: -e {SKIP}={name}",
     )
+
+
+def _say_gone(group: str, name: str, was: Announced | None, wired: Wired, findings: Findings) -> None:
+    """A gateway that was taken away for good must not stand in the way of every run from then on."""
+    hosts = sorted(wired.gone & {*(was.hosts if was else ())})
+    if hosts:
+        findings.warning(
+            "endpoint-hook-host-gone",
+            f"hook {name} has told {names(hosts)} of group {group}, and the inventory does not have {by_number(hosts, 'it', 'them')} any"
+            " more: nothing is told there.",
+            f"If {by_number(hosts, 'it', 'one of them')} still sends requests, take the group out there by hand.",
+        )
 
 
 def _say_skipped(

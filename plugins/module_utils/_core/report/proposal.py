@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import shlex
 import typing as t
 from dataclasses import dataclass, field
 
@@ -241,5 +242,10 @@ def _hook(one: Hooked) -> list[str]:
         told.append("taken out for good")
     elif one.announces:
         told.append(f"given {one.url} of {one.model}, weight {one.weight}, as {one.digest}")
-    where = f"hook {one.hook.name}, {one.hook.file} on {', '.join(sorted(one.hosts))}"
-    return [f"{where}: {', then '.join(told)}"] if told else []
+    if not told:
+        return []
+    commands = (("check", one.hook.check), ("reload", one.hook.reload))
+    return [
+        f"hook {one.hook.name}, {one.hook.file} on {', '.join(sorted(one.hosts))}: {', then '.join(told)}",
+        *(f"  {word} {shlex.join(argv)}" for word, argv in commands if argv),
+    ]

@@ -228,7 +228,8 @@ class _At:
 
     def _change(self, chosen: t.Sequence[str]) -> Turn:
         wave = self.waves[chosen[0]]
-        notes = {name: self.notes[name].changing(self.now, self.fleet[name].wanted) for name in chosen}
+        run = self.run.began
+        notes = {name: self.notes[name].changing(self.now, self.fleet[name].wanted, run) for name in chosen}
         return Turn("change", tuple(chosen), wave, notes, why=f"wave {wave}: {about(chosen, 'is changed', _MOST)}")
 
     def _nothing_to_do(self, mine: t.Sequence[str]) -> Turn:

@@ -45,7 +45,7 @@ class Note:
     """`rollout` and `digest` say which rollout, `wave` is counted from 1. `wanted` is what the group was to be changed to
     (Standing.wanted). `since` is when it came to this state, `soak_ends` when its soak does, in seconds of the epoch. `before` is what was
     measured before it stopped, `begun` its counters when the soak began (None: they began at zero). `tried`: a return was tried and did
-    not succeed."""
+    not succeed. `run` is when the run had begun that changes it, by which that run knows what it has done itself."""
 
     rollout: str
     digest: str
@@ -59,6 +59,7 @@ class Note:
     why: str = ""
     paused: bool = False
     tried: bool = False
+    run: float = 0.0
 
     @property
     def ended(self) -> bool:
@@ -70,9 +71,9 @@ class Note:
 
     # -- what becomes of it --------------------------------------------------------------------------------------------------
 
-    def changing(self, now: float, wanted: str) -> Note:
-        """Its change begins. What was measured before an earlier try still is what it was before: `before` stays."""
-        return self._to("changing", now, wanted=wanted, soak_ends=None, begun=None)
+    def changing(self, now: float, wanted: str, run: float = 0.0) -> Note:
+        """Its change begins, by a run. What was measured before an earlier try still is what it was before: `before` stays."""
+        return self._to("changing", now, wanted=wanted, soak_ends=None, begun=None, run=run)
 
     def soaking(self, now: float, soak: float) -> Note:
         """It runs what is wanted, and its soak of so many seconds begins. Add its counters to `begun` before this is written."""
@@ -112,7 +113,7 @@ class Note:
     def released(self, now: float) -> Note:
         """A person lets it be tried again, by pd_release. One that runs what was wanted, and has failed its gate, soaks anew."""
         if self.state == "failed":
-            return self._to("changing", now, begun=None, soak_ends=None)
+            return self._to("changing", now, begun=None, soak_ends=None, run=0.0)
         return self.planned(now, self.wave) if self.state == "returned" else self
 
     def pausing(self, paused: bool) -> Note:
@@ -138,7 +139,7 @@ class Note:
             "paused": self.paused,
             "tried": self.tried,
         }
-        told |= {"soak_ends": self.soak_ends}
+        told |= {"soak_ends": self.soak_ends, "run": self.run if self.state == "changing" else None}
         told |= {"before": self.before.to_plain() if self.before is not None else None}
         told |= {"begun": self.begun.to_plain() if self.begun is not None else None}
         return {key: one for key, one in told.items() if one not in (None, "", False)}
@@ -165,6 +166,7 @@ def read(raw: t.Any, where: str) -> Note | None:
         why=printable(value.said("why"), _LONGEST),
         paused=bool(value.raw.get("paused")),
         tried=bool(value.raw.get("tried")),
+        run=value.moment("run"),
     )
 
 

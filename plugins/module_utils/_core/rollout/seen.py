@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..base.printable import printable
-from .note import Note
+from .note import SETTLED, Note
 from .spec import Rollout
 from .standing import Standing
 from .turn import Run
@@ -26,18 +26,34 @@ def as_seen(rollout: Rollout, wave: int, group: Standing, now: float, run: Run) 
     if note.state in ("planned", "held"):
         return _skipped(note, group, now) if group.running and not group.pending else note
     if note.state == "changing":
-        # Whoever made it run what is wanted.
-        soak = rollout.wave(wave).soak
-        done = group.running and not group.pending
-        return replace(note, wanted=group.wanted).soaking(now, soak) if done else note
+        return _changing(rollout, note, group, now, run)
     if note.state == "aborted" or not _is_edited(note, group):
         return _kept(rollout, note, group, now, run)
     return _anew(rollout, wave, group, now)
 
 
+def _changing(rollout: Rollout, note: Note, group: Standing, now: float, run: Run) -> Note:
+    """One whose change has begun. Whoever made it run what is wanted, it soaks. What this very run has changed, and is not what it was to
+    be, is not changed for ever; what an earlier run has left is changed again."""
+    if group.running and not group.pending:
+        return replace(note, wanted=group.wanted).soaking(now, rollout.wave(note.wave).soak)
+    # It has been to a record and back.
+    if abs(note.run - run.began) > 0.001:
+        return note
+    if group.running:
+        what = f" ({printable(group.what[0])})" if group.what else ""
+        return note.failed(now, f"it was restarted, and something is still to be changed{what}")
+    return note.failed(now, f"it was restarted, and is {group.state}{_message(group)}")
+
+
+def _message(group: Standing) -> str:
+    return f": {printable(group.message)}" if group.message else ""
+
+
 def _is_edited(note: Note, group: Standing) -> bool:
-    """Whether there is something to change that the note does not know of. What was passed over is changed by the first that there is."""
-    return group.pending and (note.wanted != group.wanted or note.state == "skipped")
+    """Whether there is something to change that the note does not know of: another spec, or, of one that the rollout was done with,
+    whatever it is."""
+    return group.pending and (note.wanted != group.wanted or note.state in SETTLED)
 
 
 def _anew(rollout: Rollout, wave: int, group: Standing, now: float) -> Note:
@@ -62,10 +78,11 @@ def _skipped(note: Note, group: Standing, now: float) -> Note:
 def _kept(rollout: Rollout, note: Note, group: Standing, now: float, run: Run) -> Note:
     """One that is over, or soaks: what has become of it since."""
     if note.state == "soaking" and not group.running:
-        told = f": {printable(group.message)}" if group.message else ""
-        return note.failed(now, f"in its soak it is {group.state}{told}")
+        return note.failed(now, f"in its soak it is {group.state}{_message(group)}")
     if note.state == "soaking" and group.pending:
-        return note.failed(now, "in its soak it was changed by somebody else: it does not run what the rollout brought")
+        return note.failed(
+            now, "in its soak it was changed by somebody else, or its hosts were: something is to be changed again"
+        )
     if note.state == "not judged" and note.since < run.began and group.changed:
         return note.soaking(now, rollout.wave(note.wave).soak)
     return note
