@@ -284,6 +284,9 @@ def test_a_pending_group_moves_as_it_runs() -> None:
     fleet = deployed()
     revision = fleet.status(raw())["revision"]
     made = emptied(fleet, "h1", raw(**EDITED))
+    assert made.plan["desired"] == {"prefill": 2, "decode": 2}
+    assert sorted(m["role"] for m in made.members.values()) == ["decode", "decode", "prefill", "prefill", "router"]
+    assert "pending-no-growth" not in made.codes
     assert {m["revision"] for m in made.members.values()} == {revision}
     state = fleet.status(raw(**EDITED))
     assert state["pending"]

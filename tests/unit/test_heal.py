@@ -7,6 +7,7 @@ import typing as t
 
 import pytest
 from builders import ENGINE, MODEL, Fleet, Made, catalogue, only, spec
+from unit.test_evacuate import MARK
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.rules.validate import Catalogue
 
@@ -230,6 +231,17 @@ def test_where_nobody_has_looked_nothing_is_started() -> None:
     assert made.who("create") == made.who("replace") == []
     fleet.facts["h2"]["models"][MODEL] = {"exists": True, "fingerprint": "abc123"}
     assert heal(fleet, raw).who("create") == ["demo-decode-0"]
+
+
+def test_on_a_cordoned_host_nothing_is_healed() -> None:
+    fleet = deployed()
+    fleet.kill("demo-decode-0")
+    where = next(host for host, facts in fleet.facts.items() if any(m["state"] == "exited" for m in facts["members"]))
+    fleet.facts[where]["cordon"] = MARK
+    made = heal(fleet, spec(**TWO, **LONGER))
+    (back,) = [m for m in made.plan["members"] if m["id"] in made.who("create")]
+    assert back["parts"][0]["host"] != where
+    assert made.plan["desired"] == {"prefill": 2, "decode": 2}
 
 
 def test_another_runs_lock_is_no_failure() -> None:

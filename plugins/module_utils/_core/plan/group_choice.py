@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass, field
 
 from ..base.finding import Findings
@@ -167,7 +168,7 @@ def _decide_role(role: str, request: Request, situation: Situation, choice: _Dra
             choice.desired[role] = want - more
         return
     if request.waits is not None:
-        more = missing - _replace_lost(role, missing, situation, choice)
+        more = missing - _replace_lost(role, missing, situation, choice, emptied)
         choice.leave += [(m, "it is down and not wanted any more") for m in dead[missing:]]
         if more > 0:
             _refuse_growth(role, more, request, choice, findings)
@@ -193,18 +194,28 @@ def is_short(situation: Situation) -> bool:
     return any(_gone(role, situation, False) or situation.of_role(role, alive=False) for role in ROLES)
 
 
-def _replace_lost(role: str, most: int, situation: Situation, choice: _Draft, draining: bool = True) -> int:
-    """Have what was lost come again, `most` of it: what is down where it was, what is gone under its name. How many come."""
-    down = situation.of_role(role, alive=False)[:most]
-    back = _gone(role, situation, draining)[: most - len(down)]
+def _replace_lost(
+    role: str,
+    most: int,
+    situation: Situation,
+    choice: _Draft,
+    emptied: t.Sequence[LiveMember] = (),
+    draining: bool = True,
+) -> int:
+    """Have what was lost come again, `most` of it: what is down where it was, what is gone under its name, and what is on a host that is
+    emptied under another one. How many come."""
+    down = [m for m in situation.of_role(role, alive=False) if m not in emptied][:most]
     choice.replace += down
     taken = {m.index for m in situation.of_role(role)}
     free = (i for i in range(len(taken) + most + 1) if i not in taken)
-    for place in back:
-        index = next(free) if place.index in taken else place.index
+    comes: list[tuple[int, str]] = [(place.index, "it is gone") for place in _gone(role, situation, draining)]
+    comes += [(m.index, _instead(m)) for m in emptied]
+    comes = comes[: most - len(down)]
+    for place, why in comes:
+        index = next(free) if place in taken else place
         taken.add(index)
-        choice.create.append(Coming(role, index, "it is gone"))
-    return len(down) + len(back)
+        choice.create.append(Coming(role, index, why))
+    return len(down) + len(comes)
 
 
 def _say_not_replaced(role: str, request: Request, situation: Situation, choice: _Draft, findings: Findings) -> int:
