@@ -212,6 +212,7 @@ class ActionModule(PdAction):
             "hosts": sorted(hosts, key=natural),
             "seen": self._workloads(seen),
             "look": [] if turn["kind"] == "end" else sorted(looked, key=natural),
+            "to": {name: known[name].back for name in turn["names"]} if turn["kind"] == "return" else {},
             # What it ran before has passed already.
             "gate": self.rollout.name if turn["kind"] == "change" and self._has_command() else "",
         }

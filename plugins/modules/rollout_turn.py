@@ -105,6 +105,10 @@ hosts:
   returned: with O(phase=noted)
   type: list
   elements: str
+to:
+  description: What each of its groups is restarted onto, for a return.
+  returned: with O(phase=noted)
+  type: dict
 seen:
   description: The groups, and the services that they use, that are looked at before the next turn.
   returned: with O(phase=noted)

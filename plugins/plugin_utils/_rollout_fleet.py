@@ -12,6 +12,7 @@ from ..module_utils._core.base.checked import DamagedError
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.plain import to_plain
 from ..module_utils._core.facts.record import Record, newest
+from ..module_utils._core.plan.situation import To
 from ..module_utils._core.report import status
 from ..module_utils._core.rollout import note as notes
 from ..module_utils._core.rollout.standing import Standing
@@ -32,6 +33,8 @@ class Known:
     formation: str | None = None
     serial: int = 0
     hosts: tuple[str, ...] = ()
+    # What a return is onto: what runs by its record, as long as that is not what the rollout brings, else what ran before.
+    back: To = "previous"
 
     def to_plain(self) -> Plain:
         standing = {**to_plain(self.standing), "note": None}
@@ -43,6 +46,7 @@ class Known:
             "formation": self.formation,
             "serial": self.serial,
             "hosts": list(self.hosts),
+            "back": self.back,
         }
 
     @classmethod
@@ -73,29 +77,31 @@ class Looking:
         record = newest(records.values()) or Record.nothing(name)
         mine = self._hosts_of(name, entry, record)
         note, damaged = self._note(record)
+        wanted = str(state["spec_revision"] or "")
+        back: To = "previous" if record.applied is None or record.applied.revision == wanted else "applied"
         standing = Standing(
             labels=labels_of(entry),
             hosts=mine,
             state=str(state["state"]),
             message=str(state["message"]),
             pending=bool(state["pending"]),
-            wanted=str(state["spec_revision"] or ""),
+            wanted=wanted,
             what=tuple(str(line) for line in state["pending_diff"]),
             note=note,
             held="" if name in self.release else _held(record),
             silent=tuple(host for host in mine if host in out_of_sight),
             outage=record.took,
-            no_return=self._no_return(name, entry, bool(state["pending"])) if self.returns and record.members else "",
+            no_return=self._no_return(name, entry, back) if self.returns and record.members else "",
             damaged=damaged,
         )
-        return Known(standing, tuple(sorted(records, key=natural)), record.formation, record.serial, mine)
+        return Known(standing, tuple(sorted(records, key=natural)), record.formation, record.serial, mine, back)
 
     def looked_at(self, hosts: t.Iterable[str]) -> bool:
         """Whether all of these were asked in this look."""
         return not self.seen.passed.intersection(hosts)
 
-    def _no_return(self, name: str, entry: t.Any, pending: bool) -> str:
-        """Why it could not be returned: to what runs, as long as that is what ran before the change."""
+    def _no_return(self, name: str, entry: t.Any, back: To) -> str:
+        """Why it could not be returned."""
         asked = Asked(
             name=name,
             hosts=self.seen.hosts,
@@ -103,7 +109,7 @@ class Looking:
             run=self.action.new_run(),
             away=self.action.away(),
             reach=self.action.reach(),
-            to="applied" if pending else "previous",
+            to=back,
         )
         return self.works.no_return(entry, asked)
 
