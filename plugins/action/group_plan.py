@@ -95,6 +95,7 @@ class ActionModule(PdAction):
         "plan_digest": {"type": "str"},
         "plan_digests": {"type": "raw"},
         "plan_file": {"type": "path"},
+        "plan_is_part": {"type": "bool", "default": False},
         "fails": {"type": "bool", "default": True},
     }
 
@@ -244,7 +245,7 @@ class ActionModule(PdAction):
             )
         if asked:
             self._display.display(f"This is the plan that was approved: {proposed.digest}")
-        elif self._task.check_mode or self.args["plan_out"]:
+        elif (self._task.check_mode and not self.args["plan_is_part"]) or self.args["plan_out"]:
             self._display.display(f"To carry out this plan and no other: -e pd_plan_digest={proposed.digest}")
 
     def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
@@ -252,6 +253,7 @@ class ActionModule(PdAction):
         is spent, since AWX gives it to all that follow."""
         spent = approval.ANY if self._asked_for() else None
         approves = proposed.digest if self._task.check_mode else spent
+        approves = None if self.args["plan_is_part"] else approves
         told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
         return {"data": told, "per_host": False, "aggregate": False}
 

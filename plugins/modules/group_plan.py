@@ -161,6 +161,11 @@ options:
       - Without O(plan_digest) it stands for its digest.
     type: path
     version_added: 0.2.0
+  plan_is_part:
+    description: Whether what is approved is something greater, as a rollout. Its digest is not told then, for nobody is to be held to it.
+    type: bool
+    default: false
+    version_added: 0.2.0
 seealso:
   - module: inferops.pd.cache_plan
   - module: inferops.pd.host_facts

@@ -126,8 +126,11 @@ def test_what_was_approved_of_a_rollout_is_compared_before_its_first_turn(site: 
     site.rollout()
     site.edit(8192)
     file = tmp_path / "plan.json"
-    site.play("rollout", "--check", pd_plan_out=file).ok()
+    told = site.play("rollout", "--check", pd_plan_out=file).ok().out
     digest = json.loads(file.read_text())["digest"]
+    assert told.count("-e pd_plan_digest=") == told.count(f"-e pd_plan_digest={digest}") == 1, (
+        "that of the rollout alone"
+    )
     site.rollout(waves=[{"percent": 100}])
     assert "plan-not-approved" in site.play("rollout", pd_plan_file=file).refused().out, "other waves"
     site.rollout()
