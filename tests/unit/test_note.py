@@ -32,7 +32,12 @@ def a_group():
 
 def noted(group, host="h1", note=None, check=False, **more):
     there = group.facts[host]["records"]["demo"]
-    wanted = {"note": NOTE if note is None else note, "formation": there["formation"], "serial": there["serial"], **more}
+    wanted = {
+        "note": NOTE if note is None else note,
+        "formation": there["formation"],
+        "serial": there["serial"],
+        **more,
+    }
     store = memory.FactsStore(group.facts[host])
     return write_notes(store, {"demo": wanted}, ME, check, lambda: 1000.0)["demo"]
 
