@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from integration import rollouts
+from integration.conftest import Life
+from integration.rollouts import Rollouts
 from integration.support_runtime import wait_for
-from integration.test_rollout import Rollouts, site  # noqa: F401 - the fixture
 
 pytestmark = [pytest.mark.integration]
 BEFORE = 12
 
 
-def serve(site: Rollouts, name: str, times: int) -> None:  # noqa: F811
+@pytest.fixture
+def site(make_site: t.Callable[..., Life], model: Path, tmp_path: Path) -> Rollouts:
+    return rollouts.make(make_site, model, tmp_path)
+
+
+def serve(site: Rollouts, name: str, times: int) -> None:
     for _number in range(times):
         assert site.asked(name) == 200
 
@@ -28,7 +36,7 @@ def gate(**more: t.Any) -> dict[str, t.Any]:
     }
 
 
-def test_a_group_without_requests_is_not_judged_and_stops_the_rollout(site: Rollouts) -> None:  # noqa: F811
+def test_a_group_without_requests_is_not_judged_and_stops_the_rollout(site: Rollouts) -> None:
     serve(site, "g0", BEFORE)
     site.rollout(**gate(ttft_p95=1000))
     site.edit(8192)
@@ -50,7 +58,7 @@ def test_a_group_without_requests_is_not_judged_and_stops_the_rollout(site: Roll
     assert site.noted("g0")["rollout"]["why"].startswith("not judged: no request in its soak")
 
 
-def test_requests_that_fail_in_the_soak_fail_the_group_and_hold_the_rest(site: Rollouts) -> None:  # noqa: F811
+def test_requests_that_fail_in_the_soak_fail_the_group_and_hold_the_rest(site: Rollouts) -> None:
     serve(site, "g0", BEFORE)
     site.rollout(**{**gate(), "waves": [{"groups": ["g0"], "soak": 20}, {"percent": 100}]})
     site.edit(8192)
