@@ -84,6 +84,7 @@ def noted(site: Fleet, state: str) -> set[str]:
     return {name for name in GROUPS if of(name) == state}
 
 
+@pytest.mark.timeout(2400)
 def test_ten_groups_a_gate_a_kill_another_rollout_and_a_lost_host(site: Fleet) -> None:
     rollout(site, "longer")
     edit(site, 8192)
@@ -125,7 +126,7 @@ def test_ten_groups_a_gate_a_kill_another_rollout_and_a_lost_host(site: Fleet) -
     assert all(members[name].items() <= after[name].items() for name in members), "what had passed was touched again"
 
     # A host is lost while the first one is watched: nobody else is changed, and it is told.
-    rollout(site, "again", waves=[{"groups": ["s1"], "soak": 25}, {"percent": 100}], on_failure="hold")
+    rollout(site, "again", waves=[{"groups": ["s1"], "soak": 25}, {"percent": 100, "parallel": 4}], on_failure="hold")
     edit(site, 2048)
     going = site.start(Play("rollout", {"pd_rollout": "again"}))
     wait_for(lambda: noted(site, "soaking") == {"s1"}, 200, "the soak of s1")

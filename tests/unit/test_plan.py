@@ -1274,6 +1274,26 @@ def test_it_comes_back_where_it_was_when_the_lost_host_is_fenced():
     assert (made.errors, made.part("demo-prefill-1")["port"]) == ([], port)
 
 
+def ports_of(label) -> set[int]:
+    """All ports of a member, of its label or of a part of a plan."""
+    bands = label.get("ports") or {}
+    return {label["port"], *(band["base"] + at for band in bands.values() for at in range(band["count"]))}
+
+
+def test_an_engine_that_comes_elsewhere_gets_no_port_of_a_router_that_goes_after_it():
+    """Both are down on one host; the router is replaced in its own phase, once engines are there."""
+    wanted = spec(mode="sglang-nixl", prefill={"hosts": "h1"}, decode={"hosts": "h2"}, router={"hosts": "h1"})
+    group = Fleet(h1={"gpus": 2, "ports": "40000-40011"}, h2={"gpus": 2})
+    group.deploy(wanted)
+    prefill, router = group.live("demo-prefill-0")["label"], ports_of(group.live("demo-router-0")["label"])
+    hold = {"member": "demo-prefill-0", "formation": prefill["formation"], "url": prefill["url"]}
+    group.facts["h1"]["holds"] = [{**hold, "ports": sorted(ports_of(prefill)), "group": "demo", "since": 1.0}]
+    group.kill("demo-prefill-0", "demo-router-0")
+    made = again(group, wanted)
+    assert not ports_of(made.part("demo-prefill-0")) & {*ports_of(prefill), *router}
+    assert again(group, wanted).steps() == []
+
+
 def test_modes_whose_engines_forget_by_themselves_renew_nobody_and_note_nothing():
     group = deployed()
     group.kill("demo-prefill-1")

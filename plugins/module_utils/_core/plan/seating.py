@@ -29,6 +29,8 @@ def seat_members(
     rooms = _rooms(request, choice, formation, renewal.beyond_reach(request, situation, formation))
     moot = is_moot(formation)
     holders = _hold_router_port(request, choice, rooms)
+    # A router goes when its own turn comes, after engines have come: none of them gets a port of it.
+    last = {m.id: _keep(rooms[m.host], m) for m in choice.replace if m.role == "router" and m.host in rooms}
     seats: dict[str, Seat] = {}
     homeless: list[LiveMember] = []
     for member in choice.replace:
@@ -38,12 +40,14 @@ def seat_members(
         seat = None
         if room and member.host in request.patterns[member.role]:
             old = seat_of(member)
+            for kept in last.get(member.id, ()):
+                del room.taken[kept]
             seat = room.again(member.id, old, role.bands, role.gpus, port) or room.seat(
                 member.id, role.bands, role.gpus, port
             )
         if room and not moot and not (seat and seat.port in member.ports):
             # It does not come back where it was, and a router may still name it there.
-            room.taken.update((port_, f"member {member.id}") for port_ in member.ports if port_ not in room.taken)
+            _keep(room, member)
         if seat:
             seats[member.id] = seat
             if port is not None:
@@ -68,6 +72,13 @@ def _homeless(request: Request, member: LiveMember) -> str:
     """Why a member does not come back on its host, in words that follow the host's name."""
     cordon = request.hosts[member.host].cordon
     return f"is {cordon.told()}" if cordon else "has no room for it any more"
+
+
+def _keep(room: Room, member: LiveMember) -> list[int]:
+    """Nobody gets a port that the member had; those of them that were free until now."""
+    free = [port for port in member.ports if port not in room.taken]
+    room.taken.update(dict.fromkeys(free, f"member {member.id}"))
+    return free
 
 
 def seat_instances(request: ServiceRequest, choice: Choice, findings: Findings) -> dict[str, Seat]:
