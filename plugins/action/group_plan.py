@@ -278,11 +278,11 @@ class ActionModule(PdAction):
     def cordons(self) -> dict[str, Cordon]:
         """With the hosts that this run evacuates: in check mode they have no mark yet."""
         evacuated = Cordon(by=self.new_run().by, why="evacuated")
-        return {**dict.fromkeys(names_list(self.args["evacuate"]), evacuated), **super().cordons()}
+        return {**dict.fromkeys(names_list(self.args.get("evacuate")), evacuated), **super().cordons()}
 
     def _users(self, every: t.Sequence[One]) -> dict[str, list[str]]:
         """By service of the run, the groups of it that use the service where it is to stop: they leave first."""
-        there = [h for name, h in self.seen().hosts.items() if name in names_list(self.args["evacuate"])]
+        there = [h for name, h in self.seen().hosts.items() if name in names_list(self.args.get("evacuate"))]
         members = [m for host in there for m in host.members]
         services = [one.name for one in every if one.works.kind is CACHE]
         return {name: sorted({m.group for m in members if uses(m, name)}) for name in services}
@@ -311,7 +311,7 @@ class ActionModule(PdAction):
             forget=names_list(self.args["forget_tombstone"]),
             counts=counts,
             allow_scale_down=self.args["allow_scale_down"],
-            evacuated=names_list(self.args["evacuate"]),
+            evacuated=names_list(self.args.get("evacuate")),
             reserved=reserved,
             reach=self.reach(),
             to=one.to,
