@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change of several groups, wave by wave, by the real playbook: who runs what then, what the records say, and what a later run does."""
+"""A change of several groups, wave by wave, by the real playbook: who runs what then, what the records say, and what a later run does.
+
+Each takes a minute or two: `make test` goes through one that ends well and one that is returned, `make test-faults` through all."""
 
 from __future__ import annotations
 
@@ -42,6 +44,7 @@ def test_a_change_goes_through_in_waves_and_once(site: Rollouts) -> None:
     assert site.pids() == before
 
 
+@pytest.mark.faults
 def test_what_was_approved_of_a_rollout_is_compared_before_its_first_turn(site: Rollouts, tmp_path: Path) -> None:
     site.rollout()
     site.edit(8192)
@@ -65,6 +68,7 @@ def test_what_was_approved_of_a_rollout_is_compared_before_its_first_turn(site: 
     site.play("rollout", pd_plan_digest=digest).ok()
 
 
+@pytest.mark.faults
 def test_a_gate_that_says_no_holds_the_rest_and_a_release_goes_on(site: Rollouts) -> None:
     site.rollout(waves=[{"groups": ["g0"]}, {"groups": ["g1"]}, {"percent": 100}])
     site.edit(8192)
@@ -105,6 +109,7 @@ def test_what_fails_is_returned_and_held_until_it_is_released(site: Rollouts) ->
     assert "held" not in site.noted("g1")
 
 
+@pytest.mark.faults
 def test_a_pause_an_abort_and_another_rollout(site: Rollouts) -> None:
     site.rollout(waves=[{"groups": ["g0"], "soak": 3600}, {"percent": 100}])
     site.edit(8192)
@@ -127,6 +132,7 @@ def test_a_pause_an_abort_and_another_rollout(site: Rollouts) -> None:
     assert site.runs() == dict.fromkeys(GROUPS, "8192")
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_in_a_change_is_gone_on_with(site: Rollouts) -> None:
     """The gate of the second group is where it is killed: the group runs what is new, and no client has been sent there."""
     site.rollout()

@@ -36,6 +36,7 @@ def gate(**more: t.Any) -> dict[str, t.Any]:
     }
 
 
+@pytest.mark.faults
 def test_a_group_without_requests_is_not_judged_and_stops_the_rollout(site: Rollouts) -> None:
     serve(site, "g0", BEFORE)
     site.rollout(**gate(ttft_p95=1000))
