@@ -18,7 +18,7 @@ from integration import rollouts, support_runtime
 from integration.conftest import Life, start
 from integration.rollouts import GROUPS, Rollouts
 
-pytestmark = [pytest.mark.integration]
+pytestmark = [pytest.mark.integration, pytest.mark.apart]
 
 
 @pytest.fixture

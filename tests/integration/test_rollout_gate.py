@@ -15,7 +15,7 @@ from integration.conftest import Life
 from integration.rollouts import Rollouts
 from integration.support_runtime import wait_for
 
-pytestmark = [pytest.mark.integration]
+pytestmark = [pytest.mark.integration, pytest.mark.apart]
 BEFORE = 12
 
 
