@@ -62,7 +62,7 @@ def test_on_failure_stop_frees_what_the_run_started(make_site: Make, tmp_path: P
     assert DIED in run.out
     assert "pd_on_failure is stop" in run.out
     assert site.pids() == {}
-    assert not list(site.state.glob("groups/*/members/*/label.json"))
+    assert not list(site.state.glob("groups/*/members/*/label.json")), run.out[-4000:]
     assert "RUNNING" not in site.play("status").ok().out
     cause.unlink()
     site.play("deploy", pd_on_failure="stop").ok()
