@@ -22,7 +22,7 @@ from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Run, To
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
-from ..module_utils._core.report import artifacts, status
+from ..module_utils._core.report import status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
 from ..module_utils._core.report.users import uses
 from ..module_utils._core.spec.selector import no_such
@@ -41,8 +41,6 @@ ACTIONS = ("deploy", "scale", "restart", "heal", "evacuate", "remove")
 TO = ("spec", "applied", "previous")
 # What says that a spec waits for a restart.
 PENDING = ("pending-configuration", "identity-moved", "cache-pending")
-# Of a fleet that was edited all over, nobody reads every line.
-MOST_LINES = 300
 
 
 @dataclass
@@ -235,11 +233,7 @@ class ActionModule(PdAction):
             approval.write(self.args["plan_out"], proposed)
         findings = asked.against(proposed) if asked else Findings()
         if asked and findings.errors:
-            lines = asked.proposal.until(proposed) if asked.proposal else []
-            if lines:
-                more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-                told = ["", "What was approved (-), and what it is by now (+):", *lines[:MOST_LINES], *more, ""]
-                self._display.display("\n".join(told))
+            self._display.display("\n".join(asked.told(proposed)))
             raise self.refused(
                 Refusal("", "The plan is not the one that was approved.", findings.to_plain()), digest=proposed.digest
             )
@@ -249,13 +243,9 @@ class ActionModule(PdAction):
             self._display.display(f"To carry out this plan and no other: -e pd_plan_digest={proposed.digest}")
 
     def _stats(self, every: t.Sequence[One], proposed: Proposal) -> dict[str, t.Any]:
-        """What the run tells others of its plan. A check run hands its digest on; one that has carried out what was approved says that it
-        is spent, since AWX gives it to all that follow."""
-        spent = approval.ANY if self._asked_for() else None
-        approves = proposed.digest if self._task.check_mode else spent
-        approves = None if self.args["plan_is_part"] else approves
-        told = artifacts.of(proposed, self.args["action"], [_planned(one) for one in every], approves)
-        return {"data": told, "per_host": False, "aggregate": False}
+        planned, part = [_planned(one) for one in every], self.args["plan_is_part"]
+        check = bool(self._task.check_mode)
+        return approval.stats(proposed, self.args["action"], planned, check, self._asked_for(), part)
 
     def _goes(self, one: One) -> bool:
         """Whether it is in a wave: it has work, or is to be proven all the same."""

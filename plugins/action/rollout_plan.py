@@ -10,7 +10,6 @@ import typing as t
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, sentences
-from ..module_utils._core.report import artifacts
 from ..module_utils._core.report.proposal import Proposal
 from ..module_utils._core.rollout.draw import Waves
 from ..module_utils._core.rollout.refusals import refuse
@@ -54,7 +53,7 @@ class ActionModule(PdAction):
         if findings.errors and state in ("run", "go"):
             raise self.refused(Refusal(rollout.name, f"Rollout {rollout.name} is refused.", findings.to_plain()))
         proposed = _proposal(rollout, fleet, waves)
-        self._check_approved(rollout.name, proposed)
+        asked = self._check_approved(rollout.name, proposed)
         ends = self.args["ends"]
         if ends is not None and ends <= 0:
             raise PdError(
@@ -78,27 +77,22 @@ class ActionModule(PdAction):
             "groups": groups,
             "pending": pending,
             "digest": proposed.digest,
-            "ansible_stats": self._stats(proposed),
+            "ansible_stats": approval.stats(proposed, "rollout", [], bool(self._task.check_mode), asked),
             "warnings": sentences(findings.to_plain()),
         }
 
-    def _check_approved(self, name: str, proposed: Proposal) -> None:
-        """Refuse another rollout than was approved; write it down, where that is asked."""
+    def _check_approved(self, name: str, proposed: Proposal) -> approval.Approved | None:
+        """What was approved. Another rollout than that is refused; it is written down, where that is asked."""
         asked = approval.approved(self.args["plan_digest"], self.args["plan_file"], self.args["plan_digests"])
         if self.args["plan_out"]:
             approval.write(self.args["plan_out"], proposed)
         findings = asked.against(proposed) if asked else Findings()
-        if findings.errors:
-            self._display.display("\n".join(asked.proposal.until(proposed) if asked and asked.proposal else []))
+        if asked and findings.errors:
+            self._display.display("\n".join(asked.told(proposed)))
             raise self.refused(Refusal(name, "The rollout is not the one that was approved.", findings.to_plain()))
         if self._task.check_mode:
             self._display.display(f"To carry out this rollout and no other: -e pd_plan_digest={proposed.digest}")
-
-    def _stats(self, proposed: Proposal) -> dict[str, t.Any]:
-        """What jobs after this one are told. It approves only where nothing was done."""
-        spent = approval.ANY if self.args["plan_digest"] is not None else None
-        approves = proposed.digest if self._task.check_mode else spent
-        return {"data": artifacts.of(proposed, "rollout", [], approves), "per_host": False, "aggregate": False}
+        return asked
 
 
 def _proposal(rollout: Rollout, fleet: Fleet, waves: Waves) -> Proposal:

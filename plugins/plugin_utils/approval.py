@@ -17,10 +17,12 @@ from ..module_utils._core.base import json_text
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.base.words import MOST_HOSTS, names
-from ..module_utils._core.report.proposal import Proposal, differences
+from ..module_utils._core.report import artifacts
+from ..module_utils._core.report.proposal import Planned, Proposal, differences
 
 # In place of a digest: whatever it is, unless a file says what. A run that has carried out what was approved says so to what follows it.
 ANY = "any"
+MOST_LINES = 300
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,6 +46,14 @@ class Approved:
             f"Read the plan as it is now (--check --diff), and approve it: -e pd_plan_digest={now.digest}",
         )
         return findings
+
+    def told(self, now: Proposal) -> list[str]:
+        """What differs, line by line, where what was approved is at hand; of a fleet that was edited all over, nobody reads every line."""
+        lines = self.proposal.until(now) if self.proposal else []
+        if not lines:
+            return []
+        more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+        return ["", "What was approved (-), and what it is by now (+):", *lines[:MOST_LINES], *more, ""]
 
     def _which(self, now: Proposal) -> str:
         before = self.proposal.digests if self.proposal else self.digests
@@ -79,6 +89,20 @@ def approved(digest: object, file: str | None, digests: object) -> Approved | No
 def _short(digest: str) -> str:
     """As much of it as tells it from others, in a sentence."""
     return f"{digest[:12]}…"
+
+
+def stats(
+    proposal: Proposal,
+    action: str,
+    planned: t.Sequence[Planned],
+    checks: bool,
+    given: Approved | None,
+    part: bool = False,
+) -> dict[str, t.Any]:
+    """What a run tells those that follow it (ansible_stats). A check run hands its digest on; one that was `given` a digest says that it is
+    spent, since AWX gives it to all that follow. A `part` of something greater is approved with that."""
+    approves = None if part else proposal.digest if checks else ANY if given else None
+    return {"data": artifacts.of(proposal, action, planned, approves), "per_host": False, "aggregate": False}
 
 
 def check_given(variable: t.Callable[[str], t.Any]) -> None:
