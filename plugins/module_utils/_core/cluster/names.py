@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words by which a cluster knows what is ours: names, labels, annotations."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+DOMAIN = "inferops.pd"
+MANAGER = "inferops.pd"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+GROUP = f"{DOMAIN}/group"
+MEMBER = f"{DOMAIN}/member"
+NODE = f"{DOMAIN}/node"
+ROLE = f"{DOMAIN}/role"
+INDEX = f"{DOMAIN}/index"
+REVISION = f"{DOMAIN}/revision"
+GENERATION = f"{DOMAIN}/generation"
+# Annotations. The label as JSON is the truth, the labels above are for people and for selectors.
+LABEL = f"{DOMAIN}/label"
+MANIFEST = f"{DOMAIN}/manifest"
+DRAINING = f"{DOMAIN}/draining"
+START = f"{DOMAIN}/start"
+FILE = f"{DOMAIN}/file-"
+# Ours, of the namespace: what every list asks for.
+SELECTOR = f"{MANAGED_BY}={MANAGER}"
+# A DNS-1123 subdomain, as names of objects are.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST = 253
+
+
+def legal(name: str) -> bool:
+    """Whether an object may have this name."""
+    return len(name) <= _LONGEST and bool(_NAME.fullmatch(name))
+
+
+def of_group(group: str) -> str:
+    """The name of a group's record, lock and endpoint."""
+    return f"pd-{group}"
+
+
+def of_secrets(group: str, generation: int) -> str:
+    """The name of what a generation's members need secret. It is never changed: one that has it has it as it was."""
+    return f"pd-{group}-{generation}"
+
+
+def of_holds(node: str) -> str:
+    """The name of what is held on a node: ports that a router may still name."""
+    return f"pd-holds-{node}"
+
+
+def labels(group: str, **more: t.Any) -> dict[str, str]:
+    """The labels of an object of a group."""
+    return {MANAGED_BY: MANAGER, GROUP: group, **{key: str(value) for key, value in more.items()}}

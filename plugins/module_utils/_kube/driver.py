@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One node of a cluster as what runs members there: a member is a Pod."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+
+from .._core.base import json_text
+from .._core.base.errors import PdError
+from .._core.cluster import names, pod
+from .._core.cluster.pod import Pods
+from .._runtimes.errors import HostError
+from .._runtimes.protocol import Admit, Availability, Created, Facts, Live, Wanted
+from .api import ConflictError, NotFoundError
+from .namespace import Found, Namespace
+
+AT_ONCE = 16
+# How long after its grace a Pod may be there before that is told.
+_SLACK = 60.0
+_LOOK_EVERY = 0.5
+
+
+class NodeDriver:
+    """Implements protocol.Driver for a node."""
+
+    name = "kubernetes"
+
+    def __init__(self, namespace: Namespace, node: str, pods: Pods) -> None:
+        self.namespace, self.node, self.settings = namespace, node, pods
+
+    def available(self) -> Availability:
+        return {"available": True, "why": "", "hint": ""}
+
+    def facts(self, images: t.Sequence[str], /) -> Facts:  # noqa: ARG002 - which images a node has is a fact of the node
+        return {"available": self.available(), "images": {}, "elsewhere": []}
+
+    def members(self) -> list[Live]:
+        return [live_of(one) for one in self.namespace.pods(self.node) if one.label is not None]
+
+    def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
+        with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(batch)))) as pool:
+            return list(pool.map(lambda wanted: self._create(wanted, admit), batch))
+
+    def _create(self, wanted: Wanted, admit: Admit) -> Created:
+        name = wanted.member.id
+        try:
+            label = admit(wanted)
+            self._keep_secrets(wanted, label)
+            made = pod.render(wanted.member, wanted.part, label, self.node, self.settings)
+            self.namespace.api.create(self.namespace.path("pods"), made)
+        except ConflictError:
+            why = "a Pod of this name is there already, and is none that the plan has seen"
+            hint = f"kubectl --namespace {self.namespace.namespace} get pod {name} shows it. Run again."
+            return Created(name, error=str(HostError(f"Creating member {name} on {self.node}", why, hint, name)))
+        except PdError as exc:
+            return Created(name, error=str(exc))
+        return Created(name)
+
+    def _keep_secrets(self, wanted: Wanted, label: t.Mapping[str, t.Any]) -> None:
+        """Have the role's secrets in the Secret of the group's generation. A value that is there stays: members of a generation have the
+        same, and a changed one needs a restart, as on all runtimes."""
+        if not wanted.secrets:
+            return
+        group, name = str(label["group"]), names.of_secrets(str(label["group"]), int(label["generation"]))
+        data = {pod.secret_key(wanted.member.role, key): str(value) for key, value in wanted.secrets.items()}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.namespace.namespace, "labels": names.labels(group)},
+            "type": "Opaque",
+            "stringData": data,
+        }
+        with self.namespace.mutex:
+            try:
+                self.namespace.api.create(self.namespace.path("secrets"), body)
+            except ConflictError:
+                self.namespace.api.patch(self.namespace.path("secrets", name), {"stringData": data})
+
+    def remove(self, group: str, member: str, grace: float) -> None:
+        """Nothing of it runs any more when this returns: the object is gone, or all its containers have ended and something else (a
+        finalizer) keeps the object."""
+        path = self.namespace.path("pods", member)
+        found = self.namespace.pod(member)
+        if found is None:
+            return
+        uid = json_text.text(json_text.mapping(found.pod.get("metadata")).get("uid"))
+        seconds = max(1, round(grace) + 2)
+        self.namespace.api.delete(path, gracePeriodSeconds=seconds, preconditions={"uid": uid})
+        end = time.monotonic() + seconds + _SLACK
+        while time.monotonic() < end:
+            now = self.namespace.pod(member)
+            if now is None or json_text.mapping(now.pod.get("metadata")).get("uid") != uid or now.state.gone:
+                return
+            time.sleep(_LOOK_EVERY)
+        why = f"its Pod is still there {round(seconds + _SLACK)} s after it was told to end"
+        hint = (
+            "Is its node up? A node that was switched off for good is stated: -e pd_lost_hosts=CLUSTER/NODE. Run again."
+        )
+        raise HostError(f"Stopping member {member} of group {group} on {self.node}", why, hint, member)
+
+    def logs(self, group: str, member: str, lines: int) -> list[str]:  # noqa: ARG002 - a Pod's name is its own
+        try:
+            path = self.namespace.path("pods", member, "log")
+            text = self.namespace.api.text(path, container=pod.ENGINE, tailLines=lines)
+        except NotFoundError:
+            return []
+        except HostError as exc:
+            # Of a container that has not begun there is none.
+            if "waiting to start" in str(exc) or "is not available" in str(exc):
+                return []
+            raise
+        return text.splitlines()[-lines:]
+
+    def sweep(self) -> None:
+        """Nothing of ours runs in a cluster beside members."""
+
+
+def live_of(found: Found) -> Live:
+    """A member as every runtime tells it."""
+    state = found.state
+    return {
+        "label": dict(found.label or {}),
+        "state": state.state,
+        "pid": None,
+        "since": state.since,
+        "restarts": state.restarts,
+        "exit": state.exit,
+        "why": state.why,
+        "log": None,
+    }

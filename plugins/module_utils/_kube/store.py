@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One node of a cluster as the store of its members: labels are on Pods, records and locks are the namespace's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import typing as t
+
+from .._core.base import json_text
+from .._core.cluster import names
+from .._runtimes.errors import BusyError, HostError
+from .._runtimes.store import Damaged
+from .api import ConflictError
+from .namespace import Namespace
+
+
+class NodeStore:
+    """Implements store.Store for a node. The namespace's mutex is the host's lock: runs on other machines are kept apart by the group's
+    Lease, and by the API, where names are unique and ports and devices are counted."""
+
+    def __init__(self, namespace: Namespace, node: str) -> None:
+        self.namespace, self.node = namespace, node
+
+    @property
+    def root(self) -> str:
+        return f"{self.namespace.namespace}/{self.node}"
+
+    @contextlib.contextmanager
+    def lock(self, wait: float = 0) -> t.Iterator[None]:  # noqa: ARG002 - of the protocol: threads wait for each other here
+        with self.namespace.mutex:
+            yield
+
+    def labels(self) -> list[dict[str, t.Any]]:
+        return [one.label for one in self.namespace.pods(self.node) if one.label is not None]
+
+    def label(self, group: str, member: str) -> dict[str, t.Any] | None:
+        found = self.namespace.pod(member)
+        return found.label if found and found.label and found.label.get("group") == group else None
+
+    def write_label(self, label: t.Mapping[str, t.Any]) -> None:
+        self.namespace.note(str(label["member"]), **{names.LABEL: json.dumps(label, sort_keys=True)})
+
+    def records(self) -> dict[str, dict[str, t.Any]]:
+        return self.namespace.records()[0]
+
+    def record(self, group: str) -> dict[str, t.Any] | None:
+        return self.namespace.record(group)
+
+    def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
+        self.namespace.write_record(group, record)
+
+    def damaged(self) -> list[Damaged]:
+        """Of its Pods those whose label cannot be read."""
+        return [
+            Damaged(f"Pod {self.namespace.namespace}/{one.name}", "its label cannot be read", None, one.name)
+            for one in self.namespace.pods(self.node)
+            if one.label is None
+        ]
+
+    def group_lock(self, group: str) -> dict[str, t.Any] | None:
+        return self.namespace.lock(group)
+
+    def write_lock(self, group: str, lock: t.Mapping[str, t.Any] | None) -> None:
+        try:
+            self.namespace.write_lock(group, lock)
+        except ConflictError as exc:
+            why = "another run has taken it at this moment"
+            raise BusyError(f"Locking group {group}", why, "Wait for that run, then run again.") from exc
+
+    def holds(self, group: str | None = None) -> list[dict[str, t.Any]]:
+        held = self.namespace.holds(self.node)
+        return [one for name, its in held.items() if group in (None, name) for one in its]
+
+    def write_holds(self, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        self.namespace.write_holds(self.node, group, holds)
+
+    def cordon(self) -> dict[str, t.Any] | None:
+        node = self.namespace.api.find(f"/api/v1/nodes/{self.node}")
+        closed = json_text.mapping((node or {}).get("spec")).get("unschedulable")
+        return {"by": "the cluster", "since": 0.0, "why": "unschedulable"} if closed else None
+
+    def write_cordon(self, mark: t.Mapping[str, t.Any] | None) -> None:
+        word = "cordon" if mark else "uncordon"
+        raise HostError(
+            f"Marking node {self.node}",
+            "nodes are the cluster's, and this collection does not write them",
+            f"Run kubectl {word} {self.node}, then run again.",
+        )
+
+    def draining(self, group: str, member: str) -> bool:  # noqa: ARG002 - a Pod's name is its own
+        found = self.namespace.pod(member)
+        return bool(found and found.state.draining)
+
+    def mark_draining(self, group: str, member: str) -> None:  # noqa: ARG002
+        self.namespace.note(member, **{names.DRAINING: "true"})
+
+    def kept_log(self, group: str, member: str) -> str | None:  # noqa: ARG002
+        """The API keeps no log of a Pod that is gone."""
+        return None
+
+    def delete_member(self, group: str, member: str) -> None:
+        """A Pod is all there is of a member."""
+
+    def delete_group(self, group: str) -> None:
+        self.namespace.forget(group)
