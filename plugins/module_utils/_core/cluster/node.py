@@ -28,6 +28,7 @@ class NodeSettings:
 
     nodes: Nodes = EVERY
     kv_interface: str | None = None
+    kv_address: str | None = None
     port_range: str | None = None
     gpu_resource: str | None = None
     rdma_resource: str | None = None

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The observation of a cluster: each of its nodes as a host of the plan, by what the API says, and what errands have seen on the node."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from .._core.base import json_text
+from .._core.base.plain import Plain
+from .._core.base.printable import printable
+from .._core.cluster import node as nodes
+from .._core.cluster.node import Node, NodeSettings
+from .._core.cluster.node_selector import EVERY, Nodes
+from .._core.facts import observed
+from .api import Api, ApiError
+from .driver import NodeDriver, live_of
+from .namespace import Found, Namespace
+
+# What is told of a node that no errand has looked at.
+_NOT_LOOKED = "no errand has looked at the node: name its KV interface's address in pd_nodes, or let a deploy look (--check pulls no image)"
+
+
+@dataclass
+class Request:
+    """What to look at. `cluster` is the inventory host: its nodes are CLUSTER/NODE. `nodes` are those that are asked about, beside all that
+    have members of ours. `looked` is what errands have seen, by node."""
+
+    cluster: str
+    settings: t.Sequence[NodeSettings] = ()
+    nodes: t.Sequence[Nodes] = (EVERY,)
+    looked: t.Mapping[str, Plain] = field(default_factory=dict)
+    groups: t.Sequence[str] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def observe(request: Request, api: Api) -> dict[str, dict[str, t.Any]]:
+    """The facts of each node, by the name of its place. One that is out of the API server's sight is told so, and has no facts."""
+    namespace = Namespace(api)
+    version = json_text.text(api.get("/version").get("gitVersion"))
+    found = [nodes.read(raw, request.settings) for raw in api.listed("/api/v1/nodes")]
+    pods, foreign = _pods(namespace, request)
+    records, damaged = namespace.records()
+    locks = namespace.locks()
+    of_node: dict[str, list[Found]] = defaultdict(list)
+    for one in pods:
+        of_node[one.node or ""].append(one)
+    told: dict[str, dict[str, t.Any]] = {}
+    for node in found:
+        mine = of_node.get(node.name, [])
+        if not mine and not any(wanted.meant(node.name, node.labels) for wanted in request.nodes):
+            continue
+        place = f"{request.cluster}/{node.name}"
+        labels = [one.label for one in mine if one.label is not None]
+        told[place] = {
+            **_network(node, request.looked.get(node.name) or {}),
+            **_gpus(node, labels, foreign.get(node.name, [])),
+            "through": request.cluster,
+            "silent": "" if node.ready else f"its kubelet does not report ({node.why})",
+            "members": [_member(one) for one in mine if one.label is not None],
+            "runtimes": {NodeDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
+            "images": {name: {"exists": True} for name in sorted(node.images)},
+            "records": {g: r for g, r in records.items() if request.groups is None or g in request.groups},
+            "holds": [one for its in namespace.holds(node.name).values() for one in its],
+            "locks": locks,
+            "cordon": None if node.open else {"by": "the cluster", "since": 0.0, "why": "unschedulable"},
+            "damaged": [dict(one._asdict()) for one in damaged],
+            "held": observed.held(labels),
+            "digests": {
+                group: observed.digest_of_group(group, labels, records.get(group))
+                for group in sorted({str(label["group"]) for label in labels} | set(records))
+            },
+            "state_dir": f"{namespace.namespace}/{node.name}",
+            "hidden": None,
+        }
+    return told
+
+
+def _pods(namespace: Namespace, request: Request) -> tuple[list[Found], dict[str, list[dict[str, t.Any]]]]:
+    """(Pods of ours in the namespace, by node those of others that may hold GPUs). Without the right to see other namespaces' it is said
+    that these are not counted."""
+    mine = namespace.pods()
+    names = {one.name for one in mine}
+    others: dict[str, list[dict[str, t.Any]]] = defaultdict(list)
+    try:
+        every = namespace.api.listed("/api/v1/pods", fieldSelector="spec.nodeName!=")
+    except ApiError as exc:
+        if exc.status != 403:
+            raise
+        request.warnings.append(
+            "Pods of other namespaces are not seen (no right to list them): which GPUs they hold is not known, and the scheduler has the"
+            " last word."
+        )
+        every = namespace.api.listed(namespace.path("pods"))
+    for pod in every:
+        meta, spec = json_text.mapping(pod.get("metadata")), json_text.mapping(pod.get("spec"))
+        is_mine = meta.get("namespace") == namespace.namespace and meta.get("name") in names
+        if not is_mine and not nodes.over(pod):
+            others[json_text.text(spec.get("nodeName"))].append(pod)
+    return mine, others
+
+
+def _gpus(node: Node, labels: t.Sequence[Plain], foreign: t.Sequence[Plain]) -> dict[str, t.Any]:
+    held = [str(gpu) for label in labels for gpu in label.get("gpus") or ()]
+    taken = sum(nodes.gpus_of(pod, node.gpu_resource) for pod in foreign) if node.gpu_resource else 0
+    slots, busy = nodes.slots(node, held, taken)
+    return {"gpus": slots, "gpu_processes": busy, "gpu_tools": None}
+
+
+def _network(node: Node, looked: Plain) -> dict[str, t.Any]:
+    """Addresses and ports. A node's own address is the API's; what the KV cache travels over only the node itself can tell."""
+    given = node.settings
+    kv = looked.get("kv_interface") or (
+        {"names": [given.kv_interface] if given.kv_interface else [], "address": given.kv_address}
+        if given.kv_address
+        else {"names": [], "error": _NOT_LOOKED}
+    )
+    ports = looked.get("ports") or {}
+    return {
+        "address": node.address,
+        "kv_interface": kv,
+        **({"kv_interfaces": looked["kv_interfaces"]} if looked.get("kv_interfaces") else {}),
+        "interfaces": looked.get("interfaces") or [],
+        "rdma_devices": looked.get("rdma_devices"),
+        "ports": {
+            "range": given.port_range or nodes.DEFAULT_PORTS,
+            "used": ports.get("used") or [],
+            "exposed": ports.get("exposed") or 0,
+        },
+        "machine": looked.get("machine") or {},
+        "models": looked.get("models") or {},
+        "executables": looked.get("executables") or {},
+    }
+
+
+def _member(found: Found) -> dict[str, t.Any]:
+    state = found.state
+    told: dict[str, t.Any] = {**live_of(found), "ready": state.state == "running" and state.ready}
+    if state.state == "running" and not state.ready:
+        told["why"] = state.why or "kubelet has not seen it ready"
+    if state.draining or state.going:
+        told["draining"] = True
+    if state.image:
+        told["image"] = {"digest": printable(state.image)}
+    return told
