@@ -30,6 +30,7 @@ FLOORS: tuple[dict[str, str], ...] = (
     {
         "recipes": "what the files of pd_modes/ say: modes, providers, kinds of cache services; what an engine is asked",
         "hooks": "who is given the endpoint of a group: what each is asked, and what its files say",
+        "cluster": "a Kubernetes cluster: its nodes as hosts, members as Pods",
     },
     {"spec": "what a user writes, read; and what is known beside it"},
     {"template": "what all members of a role have in common: command lines, files, connectors"},
@@ -53,7 +54,7 @@ PURE = {
     "ipaddress", "json", "math", "random", "re", "shlex", "time", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 # What a host is shipped of _core: everything else is the controller's.
-HOST_ROOMS = {"base", "facts", "hooks", "runtimes", "work", "watch", "proof"}
+HOST_ROOMS = {"base", "cluster", "facts", "hooks", "runtimes", "work", "watch", "proof"}
 
 # The folders, as the table of docs/architecture.md has them: what each may import beside itself.
 FOLDERS: dict[str, set[str]] = {
@@ -63,6 +64,7 @@ FOLDERS: dict[str, set[str]] = {
     "_routers": {"_core"},
     "_runtimes": {"_core", "_probes"},
     "_host": {"_core", "_engines", "_probes", "_routers", "_runtimes"},
+    "_kube": {"_core", "_host", "_probes", "_routers", "_runtimes"},
     "modules": {"_core", "_host", "_probes", "_routers", "_runtimes"},
     # _probes: what the controller sees of its own machine. _routers: which registries there is an API for.
     "plugin_utils": {"_core", "_engines", "_probes", "_routers"},

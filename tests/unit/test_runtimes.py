@@ -35,7 +35,7 @@ from ansible_collections.inferops.pd.plugins.plugin_utils._caches import load_re
 
 PLUGINS = Path(ROOT) / "plugins"
 # Where a runtime's name may stand: its row, and its driver.
-OWN = ("module_utils/_core/runtimes/table.py", "module_utils/_runtimes/")
+OWN = ("module_utils/_core/runtimes/table.py", "module_utils/_runtimes/", "module_utils/_kube/")
 # What plays do is written in YAML; a spec of a scenario or an example names the runtime that it wants.
 PLAYS = ("roles", "playbooks")
 SAMPLE_PLAY = """

@@ -41,6 +41,13 @@ class Term:
         has = labels.get(self.key) in self.values if self.values else self.key in labels
         return has is not self.but
 
+    def __str__(self) -> str:
+        if not self.values:
+            return f"{'!' if self.but else ''}{self.key}"
+        if len(self.values) == 1:
+            return f"{self.key}{'!=' if self.but else '='}{self.values[0]}"
+        return f"{self.key} {'notin' if self.but else 'in'} ({','.join(self.values)})"
+
 
 @dataclass(frozen=True)
 class Nodes:
@@ -51,6 +58,10 @@ class Nodes:
 
     def meant(self, name: str, labels: Labels) -> bool:
         return name in self.names if self.names else all(term.fits(labels) for term in self.terms)
+
+    def to_plain(self) -> t.Any:
+        """As it may be written again."""
+        return list(self.names) if self.names else ",".join(map(str, self.terms))
 
 
 EVERY = Nodes()

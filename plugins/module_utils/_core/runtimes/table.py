@@ -61,6 +61,19 @@ RUNTIMES: tuple[Runtime, ...] = (
             ),
         ),
     ),
+    Runtime(
+        "kubernetes",
+        Traits(
+            containers=True,
+            images=True,
+            program="image",
+            gpus="count",
+            files=container.INSIDE,
+            pods=True,
+        ),
+        (),
+        Accepts(CPUS, MEMORY, container.image, container.mount),
+    ),
 )
 NAMES = tuple(one.name for one in RUNTIMES)
 DEFAULT = NAMES[0]

@@ -28,6 +28,7 @@ class Traits:
     user_limits  Members have the resource limits of the user that starts them, locked memory among them; the runtime sets none.
     ports        Who chooses a member's ports: the plan, from the host's range, or the runtime.
     places       Who chooses a member's host: the plan, or the runtime.
+    pods         Members are Pods of a cluster: an inventory host is the cluster, its nodes are the hosts of the plan.
     address      Whose address a member is reached at: its host's, or one of its own."""
 
     containers: bool
@@ -38,6 +39,7 @@ class Traits:
     user_limits: bool = False
     ports: Chooser = "plan"
     places: Chooser = "plan"
+    pods: bool = False
     address: t.Literal["host", "member"] = "host"
 
 

@@ -16,8 +16,9 @@ from ..base.arguments import is_flag, normal
 from ..base.mounts import Mounts
 from ..recipes.cache_recipe import Clients, Scope
 from ..runtimes import table
-from . import endpoint, kv_cache
+from . import endpoint, kubernetes, kv_cache
 from .endpoint import Endpoint
+from .kubernetes import Kubernetes, Nodes
 from .kv_cache import KvCache
 from .row import (
     ENGINE_ROLES,
@@ -87,6 +88,8 @@ class Role(Process):
     """One role with every inherited value filled in. `args` are entries as written; `own` names the keys that the role wrote itself."""
 
     hosts: str = row(pattern, *ROLES, default="", told="required")
+    # Of a cluster: where a role's members may be there. It is where they run, and not what they are.
+    nodes: Nodes | None = row(kubernetes.nodes, *ROLES, default=None, told="every node")
     replicas: int = row(integer(1), *ROLES, default=1)
     gpus: int | None = row(integer(0), *ENGINE_ROLES, default=None, revision="rendered", told="what the sizes need")
     backend: str | None = row(
@@ -138,8 +141,9 @@ class Role(Process):
     def to_plain(self) -> dict[str, t.Any]:
         """The role as the user would write it with nothing inherited; of secrets the names alone."""
         plain = shown(self, "router" if self.name == "router" else "prefill")
-        if self.kv_cache is None:
-            plain.pop("kv_cache", None)
+        for name in ("kv_cache", "nodes"):
+            if getattr(self, name) is None:
+                plain.pop(name, None)
         return plain
 
 
@@ -164,6 +168,13 @@ class Group:
     )
     served_model_name: str = row(literal, "group", default="", revision="rendered", told="the group's name")
     runtime: str = row(choice(*table.NAMES), "group", default=table.DEFAULT, revision="rendered")
+    kubernetes: Kubernetes = row(
+        kubernetes.of_group,
+        "group",
+        default=kubernetes.NOTHING,
+        revision="where set",
+        told="host network, node's paths",
+    )
     engine: None = row(apart, "group", default=None, told="nothing")
     roles: t.Mapping[str, Role] = row(apart, "group", default={}, revision="rendered", told="required")
     kv_cache: KvCache | None = row(_kv_cache, "group", default=None, revision="rendered", told="none")
