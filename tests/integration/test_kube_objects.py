@@ -22,9 +22,9 @@ from ansible_collections.inferops.pd.plugins.module_utils._host import lock
 from ansible_collections.inferops.pd.plugins.module_utils._kube import api as apis
 from ansible_collections.inferops.pd.plugins.module_utils._kube import observe
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api, ApiError, ConflictError
-from ansible_collections.inferops.pd.plugins.module_utils._kube.driver import NodeDriver
+from ansible_collections.inferops.pd.plugins.module_utils._kube.driver import ClusterDriver
 from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import Namespace
-from ansible_collections.inferops.pd.plugins.module_utils._kube.store import NodeStore
+from ansible_collections.inferops.pd.plugins.module_utils._kube.store import ClusterStore
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import BusyError, HostError
 
 pytestmark = pytest.mark.integration
@@ -60,8 +60,8 @@ def label(name: str, generation: int = 1) -> dict[str, t.Any]:
     }  # fmt: skip
 
 
-def driver(namespace: Namespace, node: str = "n1") -> NodeDriver:
-    return NodeDriver(namespace, node, Pods(namespace.namespace))
+def driver(namespace: Namespace) -> ClusterDriver:
+    return ClusterDriver(namespace, lambda _part: Pods(namespace.namespace))
 
 
 def create(namespace: Namespace, name: str = "g-prefill-0", secret: str = "s3cr3t", **changes: t.Any) -> t.Any:
@@ -93,7 +93,7 @@ def test_a_member_is_created_seen_and_removed(namespace: Namespace) -> None:
         "running",
         "it waits for its node",
     )
-    assert driver(namespace, "n2").members() == []
+    assert [one.node for one in namespace.pods()] == ["n1"]
     kubelet(namespace, "g-prefill-0", {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, ready=True)
     (found,) = driver(namespace).members()
     assert (found["state"], found["since"]) == ("running", 1767225600.0)
@@ -130,7 +130,7 @@ def test_what_the_server_refuses_is_told_by_its_field(namespace: Namespace) -> N
 
 
 def test_a_record_is_written_read_and_believed_or_not(namespace: Namespace) -> None:
-    store = NodeStore(namespace, "n1")
+    store = ClusterStore(namespace)
     assert store.record("g") is None
     store.write_record("g", RECORD)
     store.write_record("g", {**RECORD, "serial": 2})
@@ -146,7 +146,7 @@ def test_a_record_is_written_read_and_believed_or_not(namespace: Namespace) -> N
 
 
 def test_one_of_two_runs_gets_the_lock(namespace: Namespace) -> None:
-    stores = [NodeStore(Namespace(namespace.api), "n1") for _ in range(4)]
+    stores = [ClusterStore(Namespace(namespace.api)) for _ in range(4)]
     barrier, got = threading.Barrier(len(stores)), []
 
     def take(number: int) -> None:
@@ -173,7 +173,7 @@ def test_one_of_two_runs_gets_the_lock(namespace: Namespace) -> None:
 
 
 def test_a_lock_that_was_taken_over_is_not_given_back_by_the_one_before(namespace: Namespace) -> None:
-    first, second = NodeStore(Namespace(namespace.api), "n1"), NodeStore(Namespace(namespace.api), "n1")
+    first, second = ClusterStore(Namespace(namespace.api)), ClusterStore(Namespace(namespace.api))
     mine, other = {"run": "a", "who": "a", "ttl": 1}, {"run": "b", "who": "b", "ttl": 300}
     first.write_lock("g", lock.taken(first.group_lock("g"), mine, "g", time.time() - 100))
     second.write_lock("g", lock.taken(second.group_lock("g"), other, "g", time.time()))
@@ -183,17 +183,20 @@ def test_a_lock_that_was_taken_over_is_not_given_back_by_the_one_before(namespac
     assert found["run"] == "b"
 
 
-def test_holds_are_of_a_node_and_of_a_group(namespace: Namespace) -> None:
-    here, there = NodeStore(namespace, "n1"), NodeStore(namespace, "n2")
+def test_holds_stay_when_a_group_is_forgotten(namespace: Namespace) -> None:
+    store = ClusterStore(namespace)
     hold = {"group": "g", "member": "g-decode-0", "formation": "f", "ports": [28001], "since": 1.0}
-    here.write_holds("g", [hold])
-    assert (here.holds("g"), here.holds(), there.holds()) == ([hold], [hold], [])
-    here.write_holds("g", [])
-    assert here.holds() == []
+    store.write_holds("h", [])
+    store.write_holds("g", [hold])
+    store.write_holds("h", [{**hold, "group": "h"}])
+    store.delete_group("g")
+    assert (store.holds("g"), len(store.holds())) == ([hold], 2)
+    store.write_holds("g", [])
+    assert [one["group"] for one in store.holds()] == ["h"]
 
 
 def test_a_group_that_is_forgotten_leaves_nothing(namespace: Namespace) -> None:
-    store = NodeStore(namespace, "n1")
+    store = ClusterStore(namespace)
     create(namespace)
     store.write_record("g", RECORD)
     kubelet(namespace, "g-prefill-0", {"terminated": {"exitCode": 0}}, phase="Succeeded")
@@ -221,8 +224,8 @@ def test_nodes_are_hosts_of_a_plan(namespace: Namespace) -> None:
     namespace.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     told = observe.observe(observe.Request("k1", nodes=wanted_nodes), namespace.api)
     assert told[f"k1/{node}"]["cordon"]["why"] == "unschedulable"
-    with pytest.raises(HostError, match=rf"Run kubectl cordon {node}"):
-        NodeStore(namespace, node).write_cordon({"by": "me"})
+    with pytest.raises(HostError, match=r"Run kubectl cordon NODE"):
+        ClusterStore(namespace).write_cordon({"by": "me"})
 
 
 # -- the API's faults ----------------------------------------------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ def test_a_wrong_token_an_unknown_name_and_a_closed_port(api_server: Server) -> 
 def test_lists_come_in_pages(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apis, "PAGE", 2)
     for number in range(5):
-        NodeStore(namespace, "n1").write_record(f"g{number}", {**RECORD, "group": f"g{number}"})
+        ClusterStore(namespace).write_record(f"g{number}", {**RECORD, "group": f"g{number}"})
     assert len(namespace.records()[0]) == 5
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One node of a cluster as what runs members there: a member is a Pod."""
+"""A cluster as what runs members: a member is a Pod, on the node that the plan has chosen."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .._core.base import json_text
 from .._core.base.errors import PdError
 from .._core.cluster import names, pod
 from .._core.cluster.pod import Pods
+from .._core.work.member import Part
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Admit, Availability, Created, Facts, Live, Wanted
 from .api import ConflictError, NotFoundError
@@ -24,13 +25,13 @@ _SLACK = 60.0
 _LOOK_EVERY = 0.5
 
 
-class NodeDriver:
-    """Implements protocol.Driver for a node."""
+class ClusterDriver:
+    """Implements protocol.Driver for all nodes of a cluster. A place of a plan is CLUSTER/NODE."""
 
     name = "kubernetes"
 
-    def __init__(self, namespace: Namespace, node: str, pods: Pods) -> None:
-        self.namespace, self.node, self.settings = namespace, node, pods
+    def __init__(self, namespace: Namespace, pods: t.Callable[[Part], Pods]) -> None:
+        self.namespace, self.settings = namespace, pods
 
     def available(self) -> Availability:
         return {"available": True, "why": "", "hint": ""}
@@ -39,23 +40,23 @@ class NodeDriver:
         return {"available": self.available(), "images": {}, "elsewhere": []}
 
     def members(self) -> list[Live]:
-        return [live_of(one) for one in self.namespace.pods(self.node) if one.label is not None]
+        return [live_of(one) for one in self.namespace.pods() if one.label is not None]
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(batch)))) as pool:
             return list(pool.map(lambda wanted: self._create(wanted, admit), batch))
 
     def _create(self, wanted: Wanted, admit: Admit) -> Created:
-        name = wanted.member.id
+        name, node = wanted.member.id, node_of(wanted.part.host)
         try:
             label = admit(wanted)
             self._keep_secrets(wanted, label)
-            made = pod.render(wanted.member, wanted.part, label, self.node, self.settings)
+            made = pod.render(wanted.member, wanted.part, label, node, self.settings(wanted.part))
             self.namespace.api.create(self.namespace.path("pods"), made)
         except ConflictError:
             why = "a Pod of this name is there already, and is none that the plan has seen"
             hint = f"kubectl --namespace {self.namespace.namespace} get pod {name} shows it. Run again."
-            return Created(name, error=str(HostError(f"Creating member {name} on {self.node}", why, hint, name)))
+            return Created(name, error=str(HostError(f"Creating member {name} on {node}", why, hint, name)))
         except PdError as exc:
             return Created(name, error=str(exc))
         return Created(name)
@@ -100,7 +101,8 @@ class NodeDriver:
         hint = (
             "Is its node up? A node that was switched off for good is stated: -e pd_lost_hosts=CLUSTER/NODE. Run again."
         )
-        raise HostError(f"Stopping member {member} of group {group} on {self.node}", why, hint, member)
+        where = f" on {found.node}" if found.node else ""
+        raise HostError(f"Stopping member {member} of group {group}{where}", why, hint, member)
 
     def logs(self, group: str, member: str, lines: int) -> list[str]:  # noqa: ARG002 - a Pod's name is its own
         try:
@@ -117,6 +119,11 @@ class NodeDriver:
 
     def sweep(self) -> None:
         """Nothing of ours runs in a cluster beside members."""
+
+
+def node_of(place: str) -> str:
+    """The node of a place CLUSTER/NODE."""
+    return place.rpartition("/")[2]
 
 
 def live_of(found: Found) -> Live:

@@ -126,20 +126,20 @@ class Namespace:
 
     # -- holds ---------------------------------------------------------------------------------------------------------------------
 
-    def holds(self, node: str) -> dict[str, list[dict[str, t.Any]]]:
-        """What is held on a node, by group."""
-        one = self.api.find(self.path("configmaps", names.of_holds(node)))
+    def holds(self) -> dict[str, list[dict[str, t.Any]]]:
+        """What is held, by group."""
+        one = self.api.find(self.path("configmaps", names.HOLDS))
         data = json_text.mapping((one or {}).get("data"))
         return {group: json_text.objects(json.loads(text)) for group, text in data.items()}
 
-    def write_holds(self, node: str, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-        with self.mutex:
-            held = {**self.holds(node), group: [dict(one) for one in holds]}
-            data = {name: json.dumps(its, sort_keys=True) for name, its in held.items() if its}
-            if data:
-                self._write(names.of_holds(node), group, data)
-            else:
-                self.api.delete(self.path("configmaps", names.of_holds(node)))
+    def write_holds(self, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        """Those of one group. They stay when it is forgotten."""
+        data = {group: json.dumps([dict(one) for one in holds], sort_keys=True) if holds else None}
+        try:
+            self.api.patch(self.path("configmaps", names.HOLDS), {"data": data})
+        except NotFoundError:
+            if holds:
+                self._write(names.HOLDS, "", {key: value for key, value in data.items() if value})
 
     # -- the lock ------------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from .._core.cluster.node import Node, NodeSettings
 from .._core.cluster.node_selector import EVERY, Nodes
 from .._core.facts import observed
 from .api import Api, ApiError
-from .driver import NodeDriver, live_of
+from .driver import ClusterDriver, live_of
 from .namespace import Found, Namespace
 
 # What is told of a node that no errand has looked at.
@@ -44,7 +44,13 @@ def observe(request: Request, api: Api) -> dict[str, dict[str, t.Any]]:
     found = [nodes.read(raw, request.settings) for raw in api.listed("/api/v1/nodes")]
     pods, foreign = _pods(namespace, request)
     records, damaged = namespace.records()
-    locks = namespace.locks()
+    locks, held = namespace.locks(), [one for its in namespace.holds().values() for one in its]
+    every = [one.label for one in pods if one.label is not None]
+    # Of a group in the whole cluster, which is one host to who carries it out; what else is there the scheduler minds.
+    digests = {
+        group: observed.digest_of_group(group, every, records.get(group))
+        for group in sorted({str(label["group"]) for label in every} | set(records))
+    }
     of_node: dict[str, list[Found]] = defaultdict(list)
     for one in pods:
         of_node[one.node or ""].append(one)
@@ -61,18 +67,14 @@ def observe(request: Request, api: Api) -> dict[str, dict[str, t.Any]]:
             "through": request.cluster,
             "silent": "" if node.ready else f"its kubelet does not report ({node.why})",
             "members": [_member(one) for one in mine if one.label is not None],
-            "runtimes": {NodeDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
+            "runtimes": {ClusterDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
             "images": {name: {"exists": True} for name in sorted(node.images)},
             "records": {g: r for g, r in records.items() if request.groups is None or g in request.groups},
-            "holds": [one for its in namespace.holds(node.name).values() for one in its],
+            "holds": held,
             "locks": locks,
             "cordon": None if node.open else {"by": "the cluster", "since": 0.0, "why": "unschedulable"},
             "damaged": [dict(one._asdict()) for one in damaged],
-            "held": observed.held(labels),
-            "digests": {
-                group: observed.digest_of_group(group, labels, records.get(group))
-                for group in sorted({str(label["group"]) for label in labels} | set(records))
-            },
+            "digests": digests,
             "state_dir": f"{namespace.namespace}/{node.name}",
             "hidden": None,
         }

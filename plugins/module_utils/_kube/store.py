@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One node of a cluster as the store of its members: labels are on Pods, records and locks are the namespace's."""
+"""A namespace of a cluster as the store of what is ours there: labels are on Pods, records in ConfigMaps, locks are Leases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import contextlib
 import json
 import typing as t
 
-from .._core.base import json_text
 from .._core.cluster import names
 from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Damaged
@@ -17,16 +16,16 @@ from .api import ConflictError
 from .namespace import Namespace
 
 
-class NodeStore:
-    """Implements store.Store for a node. The namespace's mutex is the host's lock: runs on other machines are kept apart by the group's
-    Lease, and by the API, where names are unique and ports and devices are counted."""
+class ClusterStore:
+    """Implements store.Store for all nodes. The mutex is the host's lock: runs on other machines are kept apart by the group's Lease, and
+    by the API, where names are unique and ports and devices are counted."""
 
-    def __init__(self, namespace: Namespace, node: str) -> None:
-        self.namespace, self.node = namespace, node
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
 
     @property
     def root(self) -> str:
-        return f"{self.namespace.namespace}/{self.node}"
+        return self.namespace.namespace
 
     @contextlib.contextmanager
     def lock(self, wait: float = 0) -> t.Iterator[None]:  # noqa: ARG002 - of the protocol: threads wait for each other here
@@ -34,7 +33,7 @@ class NodeStore:
             yield
 
     def labels(self) -> list[dict[str, t.Any]]:
-        return [one.label for one in self.namespace.pods(self.node) if one.label is not None]
+        return [one.label for one in self.namespace.pods() if one.label is not None]
 
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         found = self.namespace.pod(member)
@@ -53,10 +52,10 @@ class NodeStore:
         self.namespace.write_record(group, record)
 
     def damaged(self) -> list[Damaged]:
-        """Of its Pods those whose label cannot be read."""
-        return [
+        """Records, and Pods whose label cannot be read."""
+        return self.namespace.records()[1] + [
             Damaged(f"Pod {self.namespace.namespace}/{one.name}", "its label cannot be read", None, one.name)
-            for one in self.namespace.pods(self.node)
+            for one in self.namespace.pods()
             if one.label is None
         ]
 
@@ -71,23 +70,21 @@ class NodeStore:
             raise BusyError(f"Locking group {group}", why, "Wait for that run, then run again.") from exc
 
     def holds(self, group: str | None = None) -> list[dict[str, t.Any]]:
-        held = self.namespace.holds(self.node)
+        held = self.namespace.holds()
         return [one for name, its in held.items() if group in (None, name) for one in its]
 
     def write_holds(self, group: str, holds: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-        self.namespace.write_holds(self.node, group, holds)
+        self.namespace.write_holds(group, holds)
 
     def cordon(self) -> dict[str, t.Any] | None:
-        node = self.namespace.api.find(f"/api/v1/nodes/{self.node}")
-        closed = json_text.mapping((node or {}).get("spec")).get("unschedulable")
-        return {"by": "the cluster", "since": 0.0, "why": "unschedulable"} if closed else None
+        """A cluster has none: its nodes do, and the scheduler minds them."""
+        return None
 
     def write_cordon(self, mark: t.Mapping[str, t.Any] | None) -> None:
-        word = "cordon" if mark else "uncordon"
         raise HostError(
-            f"Marking node {self.node}",
+            "Marking a node of a cluster",
             "nodes are the cluster's, and this collection does not write them",
-            f"Run kubectl {word} {self.node}, then run again.",
+            f"Run kubectl {'cordon' if mark else 'uncordon'} NODE, then run again.",
         )
 
     def draining(self, group: str, member: str) -> bool:  # noqa: ARG002 - a Pod's name is its own

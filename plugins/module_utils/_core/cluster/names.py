@@ -24,6 +24,8 @@ MANIFEST = f"{DOMAIN}/manifest"
 DRAINING = f"{DOMAIN}/draining"
 START = f"{DOMAIN}/start"
 FILE = f"{DOMAIN}/file-"
+# The object with the ports that routers may still name, of all groups.
+HOLDS = "pd-holds"
 # Ours, of the namespace: what every list asks for.
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 # A DNS-1123 subdomain, as names of objects are.
@@ -46,11 +48,7 @@ def of_secrets(group: str, generation: int) -> str:
     return f"pd-{group}-{generation}"
 
 
-def of_holds(node: str) -> str:
-    """The name of what is held on a node: ports that a router may still name."""
-    return f"pd-holds-{node}"
-
-
 def labels(group: str, **more: t.Any) -> dict[str, str]:
-    """The labels of an object of a group."""
-    return {MANAGED_BY: MANAGER, GROUP: group, **{key: str(value) for key, value in more.items()}}
+    """The labels of an object of a group, or of none."""
+    mine = {GROUP: group} if group else {}
+    return {MANAGED_BY: MANAGER, **mine, **{key: str(value) for key, value in more.items()}}
