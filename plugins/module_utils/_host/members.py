@@ -572,7 +572,7 @@ class Work:
 
     def _here(self, member: Member) -> Part:
         """The part of a member at this place. A share has no other members."""
-        part = member.at(self.host)
+        part = self.share.part_of(member)
         if part is None:
             raise PdError(f"Member {member.id} has no part on {self.host}: the plan is not this host's.")
         return part

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from ..base.errors import PdError
 from ..base.plain import Plain, every, name, names, reading, texts, to_plain
-from .member import Member
+from .member import Member, Part
+
+T = t.TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,29 @@ class Slice:
         return replace(self, create=tuple(one for one in self.create if one != name))
 
     @classmethod
+    def together(cls, several: t.Sequence[Slice]) -> Slice:
+        """The slices of places that one carries out, as one. What the plan took for granted of the workload is of all of them; of a place
+        by itself nothing is, as with a cluster, which counts ports and devices itself."""
+
+        def all_of(read: t.Callable[[Slice], t.Iterable[T]]) -> tuple[T, ...]:
+            return tuple(dict.fromkeys(one for each in several for one in read(each)))
+
+        first = several[0]
+        return cls(
+            through=first.through,
+            part=any(one.part for one in several),
+            present=all_of(lambda one: one.present),
+            absent=all_of(lambda one: one.absent),
+            create=all_of(lambda one: one.create),
+            adopt=all_of(lambda one: one.adopt),
+            runtimes=all_of(lambda one: one.runtimes),
+            hold=any(one.hold for one in several),
+            holds=all_of(lambda one: one.holds),
+            forgets=all(one.forgets for one in several),
+            observed=replace(first.observed, host=None, together=(), cordoned=True),
+        )
+
+    @classmethod
     def from_plain(cls, place: str, raw: Plain) -> Slice:
         return cls(
             through=raw.get("through") or place,
@@ -115,10 +140,17 @@ class Share:
     upstream: tuple[Upstream, ...] = field(default=())
 
     def here(self) -> tuple[str, Slice]:
-        """The one place of a host that carries out its own. Raises PdError for several: no driver of hosts has more."""
-        if len(self.hosts) != 1:
-            raise PdError(f"Group {self.group}: a host carries out one place, and the plan gives it {len(self.hosts)}.")
-        return next(iter(self.hosts.items()))
+        """(who carries it out, the slice): a host its one place, a cluster all of its own as one. Raises PdError for a share of several."""
+        through = {one.through for one in self.hosts.values()}
+        if len(through) != 1:
+            raise PdError(f"Group {self.group}: what one host carries out is told of {len(through)} of them.")
+        if len(self.hosts) == 1:
+            return next(iter(self.hosts.items()))
+        return through.pop(), Slice.together(tuple(self.hosts.values()))
+
+    def part_of(self, member: Member) -> Part | None:
+        """The part of a member that is carried out here."""
+        return next((part for part in member.parts if part.host in self.hosts), None)
 
     def members_of(self, role: str) -> tuple[Member, ...]:
         return tuple(m for m in self.members if m.role == role)
