@@ -206,7 +206,10 @@ def test_secrets_of_a_workload_go_to_it_and_hide_its_own_words_alone(place):
         ({"plan": "x", "phase": "stop"}, "Phase stop of group unknown: The plan cannot be read:"),
         ({"plan": {"group": "a"}}, "Phase None of group a: There is no such phase."),
         ({"plan": {"group": "a"}, "phase": "dance"}, "Phase dance of group a: There is no such phase."),
-        ({"plan": {"group": "a"}, "phase": "stop"}, "Phase stop of group a: Group a: a host carries out one place"),
+        (
+            {"plan": {"group": "a"}, "phase": "stop"},
+            "Phase stop of group a: Group a: what one host carries out is told of 0 of them",
+        ),
         ({"plan": {"group": "a"}, "phase": "endpoint", "registered": "perhaps"}, "Phase endpoint of group a: An order"),
     ],
 )

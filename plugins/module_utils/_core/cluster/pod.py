@@ -13,9 +13,8 @@ import json
 import math
 import typing as t
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
-from ..base import sizes
+from ..base import address, sizes
 from ..base.errors import PdError
 from ..base.plain import Plain
 from ..runtimes import container as forms
@@ -209,8 +208,8 @@ def _ready(member: Member, part: Part) -> dict[str, t.Any]:
     path, port = member.probe.health, part.port
     asked: dict[str, t.Any] = {"tcpSocket": {"port": port}}
     if path:
-        host = urlsplit(member.url or "").hostname
-        asked = {"httpGet": {"path": path, "port": port, **({"host": host} if host else {})}}
+        found = address.of_url(member.url)
+        asked = {"httpGet": {"path": path, "port": port, **({"host": found[0]} if found else {})}}
     return {**asked, "periodSeconds": _PROBE_EVERY, "timeoutSeconds": 3, "failureThreshold": 3}
 
 
