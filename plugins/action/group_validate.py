@@ -28,7 +28,7 @@ from ..plugin_utils._workloads import Caches, Judged, Workloads, united, workloa
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
 WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
 
-# The same of numbers: the least of each, and what it counts. Empty text is left out.
+# The same of numbers: the least of each, and what it counts.
 NUMBERS = {"pd_patience": (0, "seconds"), "pd_parallel": (1, "workloads")}
 
 
@@ -160,7 +160,7 @@ class ActionModule(PdAction):
                 raise PdError(f"{variable}: {given!r} is not known. Write one of {', '.join(words)}.")
         for variable, (least, what) in NUMBERS.items():
             given = self.variable(variable, least)
-            number = integer(given) if given != "" else least
+            number = integer(given)
             if number is None or number < least:
                 raise PdError(f"{variable}: {given!r} is no number of {what}. Write a whole one of at least {least}.")
 

@@ -21,7 +21,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.order import natural
-from ..module_utils._core.base.values import boolean
+from ..module_utils._core.base.values import blank, boolean
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.cordon import BY_INVENTORY, Cordon
 from ..module_utils._core.facts.observed import Host, read_host
@@ -35,6 +35,7 @@ from ..module_utils._core.spec.cache_service import services_named, users_by_ser
 from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import parse
+from ..module_utils._core.spec.variables import MEANT_EMPTY
 from ..module_utils._core.spec.workload import GROUP, Kind
 from ..module_utils._engines import registry
 from ._answers import Complaint, last_line
@@ -71,6 +72,7 @@ class PdAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
+        self._task.args = given(self._task.args)
         several = self.ARGUMENTS.get("name", {}).get("type") == "raw"
         if isinstance(self._task.args.get("name"), t.Mapping if several else (t.Mapping, list)):
             # Not shown: it is a group's whole spec, secrets included.
@@ -105,10 +107,11 @@ class PdAction(ActionBase):
     # -- variables -------------------------------------------------------------------------------------------------------------
 
     def variable(self, name: str, default: t.Any = None) -> t.Any:
-        """A variable of the play, templated and plain."""
+        """A variable of the play, templated and plain. One that says nothing is not there."""
         if name not in self.task_vars:
             return default
-        return self._templated(self.task_vars[name])
+        value = self._templated(self.task_vars[name])
+        return default if blank(value) and name not in MEANT_EMPTY else value
 
     def _templated(self, raw: t.Any) -> t.Any:
         return to_plain(self._templar.template(raw))
@@ -276,7 +279,7 @@ class PdAction(ActionBase):
         hostvars = self.task_vars.get("hostvars") or {}
         hosts = sorted({host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts})
         said = {host: hostvars[host].get(name) for host in hosts if host in hostvars}
-        return {host: str(value) for host, value in said.items() if value is not None}
+        return {host: str(value) for host, value in said.items() if not blank(value)}
 
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""
@@ -326,6 +329,11 @@ class Refusal:
         """What is told at the end of a run that went on with others: the errors, without what is only doubted. That stands by the plan."""
         errors = [one for one in self.findings if one["severity"] == "error"]
         return "\n".join([self.head, as_text(errors or self.findings)])
+
+
+def given(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The arguments of a task without those that say nothing: a survey answers so where nobody did. Its own default holds for each."""
+    return {name: one for name, one in arguments.items() if not blank(one) or f"pd_{name}" in MEANT_EMPTY}
 
 
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:

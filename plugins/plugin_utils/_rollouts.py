@@ -9,6 +9,7 @@ import typing as t
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.base.values import blank
 from ..module_utils._core.base.words import counted, names
 from ..module_utils._core.rollout.spec import VARIABLE, Rollout, read
 from ._action import PdAction, Refusal
@@ -60,7 +61,7 @@ def _all(action: PdAction) -> t.Mapping[str, t.Any]:
     raw = action.task_vars.get(VARIABLE)
     if isinstance(raw, str):
         raw = action._templated(raw)
-    if raw is None:
+    if blank(raw):
         return {}
     if not isinstance(raw, t.Mapping):
         raise PdError(f"{VARIABLE} is no mapping. Write the rollouts under their names: see docs/rollouts.md.")
