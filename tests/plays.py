@@ -37,7 +37,9 @@ class Counted(dict[str, t.Any]):
 
 
 PLAY = SimpleNamespace(strategy="linear")
-TASK = SimpleNamespace(args={}, check_mode=False, async_val=0, get_play=lambda: PLAY, get_variable_manager=lambda: None)
+TASK = SimpleNamespace(
+    args={}, check_mode=False, diff=False, async_val=0, get_play=lambda: PLAY, get_variable_manager=lambda: None
+)
 
 
 def group(*hosts: str, **changes: t.Any) -> Vars:
@@ -63,14 +65,22 @@ FLEET: Vars = {
 }
 
 
-def action(of: type[PdAction], variables: Vars, said: t.Mapping[str, t.Any] | None = None, **args: t.Any) -> t.Any:
-    """An action in a play over h1 to h9, of which each host of `said` has registered what it says."""
-    hosts = [f"h{n}" for n in range(1, 10)]
+def action(
+    of: type[PdAction],
+    variables: Vars,
+    said: t.Mapping[str, t.Any] | None = None,
+    groups: t.Mapping[str, t.Sequence[str]] | None = None,
+    **args: t.Any,
+) -> t.Any:
+    """An action in a play over h1 to h9, or over the hosts of these groups of an inventory, of which each host of `said` has registered
+    what it says."""
+    several = {"all": [f"h{n}" for n in range(1, 10)]} if groups is None else groups
+    hosts = list(dict.fromkeys(host for its in several.values() for host in its))
     hostvars = Counted({host: {"pd_facts": (said or {}).get(host)} for host in hosts})
     made = of(TASK, None, None, None, Templar(), None)
     made.args = {**{name: one.get("default") for name, one in of.ARGUMENTS.items()}, **args}
     made.task_vars = {
-        "groups": {"all": hosts},
+        "groups": {"all": hosts, **several},
         "ansible_play_hosts_all": hosts,
         "ansible_play_hosts": hosts,
         "ansible_play_batch": hosts,

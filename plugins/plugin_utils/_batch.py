@@ -18,6 +18,7 @@ if t.TYPE_CHECKING:
 def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
     """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing
     in `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
+    _check_slice(variables)
     strategy = str(getattr(task.get_play(), "strategy", None) or "linear")
     if not _waits(strategy):
         raise PdError(
@@ -35,6 +36,23 @@ def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
             " A group is planned over all of its hosts at once, and would be formed once for each batch. Remove serial from the play;"
             " --limit, or -e pd_group=NAME, is how to work on a part."
         )
+
+
+# What AWX names its own variables by.
+_PREFIXES = ("awx", "tower")
+
+
+def _check_slice(variables: t.Mapping[str, t.Any]) -> None:
+    """Raise PdError for a slice of a job of AWX, whose inventory has a part of the hosts of each group. Nothing says so but that AWX makes
+    a workflow of a job with slices, and gives it the name of the job's template."""
+    for prefix in _PREFIXES:
+        template = variables.get(f"{prefix}_job_template_name")
+        if template and template == variables.get(f"{prefix}_workflow_job_name"):
+            raise PdError(
+                f"This job is one slice of {str(template)!r}: AWX gives each slice a part of the hosts, and every group would be planned"
+                " once for each, on the hosts that it has. Set Job slicing of the template to 1. (From inside, a workflow"
+                " that has the name of its job template looks the same: give one of them another name.)"
+            )
 
 
 def check_variables(task: Task) -> None:

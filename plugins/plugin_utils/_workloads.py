@@ -220,7 +220,7 @@ class Groups(Workloads):
         if not isinstance(group, Group) or not isinstance(template, GroupTemplate):
             raise PdError("The spec could not be read.")
         asked = asked.on_plane(template.mode.interface_plane)
-        patterns = {role.name: self.action.pattern_hosts(role.hosts) for role in group.roles.values()}
+        patterns = {role.name: self.action.workload_hosts(role.hosts) for role in group.roles.values()}
         return Request(
             group,
             template,
@@ -270,7 +270,7 @@ class Caches(Workloads):
     kind = workload.CACHE
 
     def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:  # noqa: ARG002
-        hosts = self.action.pattern_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
+        hosts = self.action.workload_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
         return dict.fromkeys(self.kind.roles, hosts) if hosts else {}
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:  # noqa: ARG002
@@ -306,7 +306,7 @@ class Caches(Workloads):
             raise PdError(
                 f"Cache service {judged.name} cannot be scaled: its kind, and its pattern of hosts, say how many there are."
             )
-        pattern = self.action.pattern_hosts(service.hosts)
+        pattern = self.action.workload_hosts(service.hosts)
         asked = asked.on_plane("data")
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
@@ -341,7 +341,7 @@ class Caches(Workloads):
     def subject(self, name: str, judged: Judged | None) -> Subject:
         plain, service = super().subject(name, judged), _service(judged) if judged else None
         one = service is not None and service.scope == "group"
-        wanted = 1 if one else len(self.action.pattern_hosts(service.hosts)) if service else 0
+        wanted = 1 if one else len(self.action.workload_hosts(service.hosts)) if service else 0
         return Subject(self.kind, name, plain.spec, plain.template, plain.findings, wanted, self._named_by(name))
 
     def _named_by(self, name: str) -> list[str]:

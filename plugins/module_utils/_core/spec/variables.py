@@ -27,6 +27,7 @@ KNOWN = (
     "pd_cordoned",
     "pd_decode",
     "pd_endpoint_hooks",
+    "pd_expected_hosts",
     "pd_fail_on",
     "pd_fail_on_locked",
     "pd_fail_on_pending",
