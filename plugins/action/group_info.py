@@ -57,7 +57,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         hosts, passed = self.seen().hosts, self.seen().passed
         silent = (
             [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts and h not in passed]

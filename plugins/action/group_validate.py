@@ -50,7 +50,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         self._check_words()
         approval.check_given(self.variable)
         works = workloads_of(self.args["kind"], self)

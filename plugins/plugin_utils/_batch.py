@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.spec.variables import unknown
+from ..module_utils._core.spec.variables import KNOWN, unknown
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -55,13 +56,21 @@ def _check_slice(variables: t.Mapping[str, t.Any]) -> None:
             )
 
 
-def check_variables(task: Task) -> None:
+# Those that hold entries of users: each is looked at when it is read, for those of the run alone.
+_ENTRIES = ("pd_groups", "pd_caches", "pd_rollouts", "pd_endpoint_hooks")
+
+
+def check_variables(task: Task, variable: t.Callable[[str], t.Any]) -> None:
     """Raise PdError for a variable of the command line (`-e`, or a job's own) that nothing reads: -e pd_gruop=NAME would work on every
-    group. Names in an inventory may be anybody's, and are warned of (spec/variables.py)."""
+    group; and for one whose braces nobody has evaluated. Names in an inventory may be anybody's, and are warned of (spec/variables.py).
+    `variable` reads a variable of the play."""
     manager = task.get_variable_manager()
-    told = unknown(manager.extra_vars if manager else ())
-    if told:
-        raise PdError(" ".join(told))
+    given = manager.extra_vars if manager else {}
+    told = unknown(given)
+    read = [name for name in sorted(given) if name in KNOWN and not name.startswith(_ENTRIES)]
+    left = [braces.told(*found) for name in read for found in braces.places(variable(name), name)]
+    if told or left:
+        raise PdError(" ".join([*told, *left, *([braces.WAY_OUT] if left else [])]))
 
 
 def _waits(strategy: str) -> bool:

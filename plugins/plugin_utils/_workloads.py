@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host, on_plane
@@ -275,6 +276,7 @@ class Caches(Workloads):
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:  # noqa: ARG002
         findings, recipes = Findings(), _caches.recipes_of(self.action)
+        braces.check(entry, f"{self.kind.entries}.{name}", findings)
         service = parse({name: entry}, recipes, findings, self.action.groups()).get(name)
         ours = service is not None and not service.address
         template = render(service, recipes[service.provider], findings) if service is not None and ours else None
