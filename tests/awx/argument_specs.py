@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
@@ -26,7 +27,7 @@ MODULES = (
 )  # fmt: skip
 
 
-class _Started(Exception):
+class StartedError(Exception):
     pass
 
 
@@ -37,14 +38,12 @@ def taken(module: str) -> dict[str, t.Any]:
 
     def start(argument_spec: dict[str, t.Any], **_more: t.Any) -> None:
         given.update(argument_spec)
-        raise _Started
+        raise StartedError
 
     base = loaded.ControllerAPIModule
     loaded.ControllerAPIModule = start
-    try:
+    with contextlib.suppress(StartedError):
         loaded.main()
-    except _Started:
-        pass
     return {**base.AUTH_ARGSPEC, **given}
 
 
