@@ -72,7 +72,9 @@ def wanted(choices: Choices = FLEET, **given: t.Any) -> Wanted:
     """The role's defaults, with the example's values over them."""
     defaults = {name[len("awx_") :]: value for name, value in read(ROLE / "defaults/main.yml").items()}
     example = {name[len("awx_") :]: value for name, value in read(EXAMPLE / "objects.yml").items()}
-    return Wanted({**defaults, **example, **given}, own(), choices)
+    settings = {**defaults, **example, **given}
+    secrets = {one["variable"]: one.get("label", "") for one in settings["secrets"]}
+    return Wanted({**settings, "secrets": secrets}, own(), choices)
 
 
 EVERYTHING = {
@@ -353,8 +355,8 @@ def test_a_secret_is_in_no_object():
         )
     )
     assert "s3cr3t" not in repr(made)
-    assert found(made, "credential")["pd secrets"].secrets == ("vault_hf_token",)
-    assert found(made, "credential")["pd galaxy"].secrets == ("token",)
+    assert found(made, "credential")["pd secrets"].secrets == {"vault_hf_token": "vault_hf_token"}
+    assert found(made, "credential")["pd galaxy"].secrets == {"token": "awx_galaxy_token"}
     kind = found(made, "credential_type")["pd secrets"].params
     assert kind["injectors"] == {"extra_vars": {"vault_hf_token": "{{ vault_hf_token }}"}}
     assert [one["secret"] for one in kind["inputs"]["fields"]] == [True]
