@@ -155,7 +155,9 @@ def needs(wanted: Wanted) -> list[Need]:
 
 def to_remove(wanted: Wanted) -> list[Object]:
     """Those that can be taken away again, each after all that need it. The organization stays: with it would go what others have there."""
-    return [one for one in reversed(objects(wanted)) if one.kind not in ("organization", "role") and not one.gone]
+    made = objects(wanted)
+    rest = [one for one in reversed(made) if one.kind not in ("organization", "role") and not one.gone]
+    return [*(one for one in made if one.gone), *rest]
 
 
 def _check(wanted: Wanted) -> None:
@@ -320,6 +322,15 @@ def _left_out(wanted: Wanted) -> t.Iterator[Object]:
     for name, one in (wanted.get("templates") or {}).items():
         if one is False:
             yield Object("job_template", own.of(name), {"name": own.of(name), **own.named}, gone=True)
+    secrets, galaxy = own.of("secrets"), own.of("galaxy")
+    if not wanted.get("secrets"):
+        yield Object("credential", secrets, {"name": secrets, **own.named, "credential_type": secrets}, gone=True)
+        yield Object("credential_type", secrets, {"name": secrets}, gone=True)
+    if not wanted.text("galaxy_url"):
+        yield Object("credential", galaxy, {"name": galaxy, **own.named, "credential_type": _GALAXY_TYPE}, gone=True)
+    if not wanted.text("image"):
+        name = own.of("environment")
+        yield Object("execution_environment", name, {"name": name}, gone=True)
 
 
 def _workflow(wanted: Wanted) -> t.Iterator[Object]:
