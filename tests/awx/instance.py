@@ -86,13 +86,23 @@ full_page_writes = off
 shared_buffers = 64MB
 max_connections = 100
 """
-# What a new AWX is told, once its tables are there.
+# What a new AWX is told, in the words of awx-manage, once its tables are there.
 FIRST = (
+    "createsuperuser --noinput --username admin --email admin@localhost",
+    "create_preload_data",
     f"provision_instance --hostname {NODE} --node_type hybrid",
     "register_queue --queuename controlplane --instance_percent 100",
     "register_queue --queuename default --instance_percent 100",
     "register_default_execution_environments",
 )
+# By the environment: a command line is seen by all.
+GIVE_PASSWORD = """
+import os
+from awx.main.models import User
+admin = User.objects.get(username="admin")
+admin.set_password(os.environ["ADMIN_PASSWORD"])
+admin.save()
+"""
 
 
 class Instance:
@@ -140,8 +150,8 @@ class Instance:
             tail = self.log(log).read_text(errors="replace")[-2000:]
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}; {self.log(log)} ends with:\n{tail}")
 
-    def manage(self, words: str, **variables: str) -> None:
-        self.do("manage", f"{self.venv}/bin/python", f"{self.awx}/src/manage.py", *words.split(), **variables)
+    def manage(self, *words: str, **variables: str) -> None:
+        self.do("manage", f"{self.venv}/bin/python", f"{self.awx}/src/manage.py", *words, **variables)
 
     def as_postgres(self, *command: str, given: t.IO[bytes] | None = None) -> None:
         program = str(self.postgres / command[0])
@@ -230,15 +240,13 @@ class Instance:
             with dump.open("rb") as given:
                 self.as_postgres("pg_restore", "-h", f"{self.folder}/run", "-d", "awx", given=given)
         else:
-            self.manage("migrate --noinput")
-            for words in FIRST:
-                self.manage(words)
+            for words in ("migrate --noinput", *FIRST):
+                self.manage(*words.split(), DJANGO_SUPERUSER_PASSWORD=secrets.token_hex(12))
             made = self.folder / "run" / "tables.dump"
             self.as_postgres("pg_dump", "-h", f"{self.folder}/run", "-Fc", "-f", str(made), "awx")
             shutil.copyfile(made, dump.with_suffix(".part"))
             dump.with_suffix(".part").rename(dump)
-        password = {"DJANGO_SUPERUSER_PASSWORD": self.password}
-        self.manage("createsuperuser --noinput --username admin --email admin@localhost", **password)
+        self.manage("shell", "-c", GIVE_PASSWORD, ADMIN_PASSWORD=self.password)
 
     def _until(self, name: str, true: t.Callable[[], bool], seconds: float = 120) -> None:
         end = time.monotonic() + seconds
