@@ -14,6 +14,7 @@ from ..runtimes import table
 KNOWN = (
     "pd_address",
     "pd_allow_scale_down",
+    "pd_awx_state",
     "pd_break_lock",
     "pd_cache",
     "pd_caches",

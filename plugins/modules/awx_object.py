@@ -1,0 +1,103 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This file documents the action plugin of the same name, which runs on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: awx_object
+short_description: Make one object in AWX, or take it away
+version_added: 0.2.0
+description:
+  - Runs the module of C(awx.awx) that there is for the object, and says in one sentence what AWX refuses.
+  - It runs on the controller.
+author:
+  - The inferops.pd contributors (@inferops)
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+attributes:
+  check_mode:
+    support: full
+    details:
+      - An object that stands on another one which is not there yet is told as changed.
+  diff_mode:
+    support: full
+    details:
+      - What AWX does not show, secrets and who may do what, is in no diff.
+  idempotent:
+    support: partial
+    details:
+      - A secret that has a value is written each time, since AWX does not show the one that it has.
+options:
+  kind:
+    description: Which module of C(awx.awx) makes it.
+    type: str
+    required: true
+    choices:
+      - credential
+      - credential_type
+      - execution_environment
+      - inventory
+      - inventory_source
+      - job_template
+      - organization
+      - project
+      - role
+      - schedule
+      - workflow_job_template
+  label:
+    description: What it is called in messages.
+    type: str
+    required: true
+  params:
+    description: The parameters of that module.
+    type: dict
+    required: true
+  there:
+    description: Whether AWX has it.
+    type: bool
+    default: false
+  before:
+    description: What of it differs, as it is.
+    type: dict
+    default: {}
+  after:
+    description: What of it differs, as it is to be.
+    type: dict
+    default: {}
+  secrets:
+    description: Which inputs of a credential come from O(values).
+    type: list
+    elements: str
+    default: []
+  values:
+    description: Secrets, by name. They are in no result, and one that has no value here stays what it is in AWX.
+    type: dict
+    default: {}
+  controller:
+    description: Where AWX is and who asks, as for M(inferops.pd.awx_objects).
+    type: dict
+    default: {}
+seealso:
+  - module: inferops.pd.awx_objects
+"""
+
+EXAMPLES = r"""
+- name: Make an organization
+  inferops.pd.awx_object:
+    kind: organization
+    label: Serving
+    params:
+      name: Serving
+"""
+
+RETURN = r"""
+id:
+  description: Its number in AWX.
+  returned: where AWX has it
+  type: int
+"""
