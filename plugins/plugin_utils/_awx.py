@@ -9,6 +9,8 @@ import contextlib
 import importlib
 import typing as t
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
 from ..module_utils._core.base.errors import PdError
 
 _CLIENT = "ansible_collections.awx.awx.plugins.module_utils.controller_api"
@@ -28,8 +30,15 @@ class Awx:
         except ImportError as exc:
             raise PdError(MISSING) from exc
         self._warned: list[str] = []
+        # What a module takes of its environment, its client does not: parameters that are given to it directly are all that it has.
+        read = ArgumentSpecValidator(module.ControllerAPIModule.AUTH_ARGSPEC).validate(dict(controller))
+        if read.error_messages:
+            raise PdError(f"awx_controller: {'; '.join(read.error_messages)}. {_WAY_OUT}")
         self._client = module.ControllerAPIModule(
-            argument_spec={}, direct_params=dict(controller), error_callback=_fail, warn_callback=self._warned.append
+            argument_spec={},
+            direct_params=read.validated_parameters,
+            error_callback=_fail,
+            warn_callback=self._warned.append,
         )
 
     def every(self, endpoint: str, query: t.Mapping[str, str] | None = None) -> list[dict[str, t.Any]]:
