@@ -17,7 +17,7 @@ OVER = ("successful", "failed", "error", "canceled")
 Object = dict[str, t.Any]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """AWX answered with an error: its status, and what it says."""
 
     def __init__(self, what: str, status: int, said: str) -> None:
@@ -29,7 +29,7 @@ class Client:
     """Somebody at an AWX: with a name and a password, or with a token."""
 
     def __init__(self, url: str, user: str = "", password: str = "", token: str = "") -> None:
-        self.url = url
+        self.url, self.user, self.password = url, user, password
         basic = base64.b64encode(f"{user}:{password}".encode()).decode()
         self.authorization = f"Bearer {token}" if token else f"Basic {basic}"
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -45,7 +45,7 @@ class Client:
             with self._opener.open(request, timeout=120) as answer:
                 return t.cast("bytes", answer.read())
         except urllib.error.HTTPError as exc:
-            raise Refused(f"{method} {path}", exc.code, exc.read().decode(errors="replace")) from exc
+            raise RefusedError(f"{method} {path}", exc.code, exc.read().decode(errors="replace")) from exc
 
     def call(self, method: str, path: str, data: t.Any = None) -> Object:
         return t.cast("Object", json.loads(self.read(method, path, data) or b"{}"))
@@ -84,7 +84,9 @@ class Client:
             if job["status"] in OVER:
                 return job
             if time.monotonic() > end:
-                raise AssertionError(f"{job['name']} is {job['status']} after {limit:.0f} s\n{self.stdout(job)[-3000:]}")
+                raise AssertionError(
+                    f"{job['name']} is {job['status']} after {limit:.0f} s\n{self.stdout(job)[-3000:]}"
+                )
             time.sleep(0.5)
 
     def run(self, name: str, kind: str = "job_templates", **how: t.Any) -> Object:

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
 import tempfile
 import time
 import typing as t
@@ -17,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from awx import instance, project
-from awx.client import Client
+from awx.client import Client, Object
 from integration.conftest import model  # noqa: F401
-from support import ROOT, Run, run
+from support import ROOT, Run, playbook_command, run
 
-ORGANIZATION = "Serving"
 OPERATOR = "olga"
+TOKEN = "s3cr3t-of-the-tests"
 
 
 @dataclass
@@ -32,14 +31,13 @@ class Lab:
 
     admin: Client
     fleet: project.Fleet
-    folder: Path
-    objects: t.Callable[..., Run]
+    objects: Objects
     # The first run of the objects' playbook.
     first: Run
 
     def operator(self) -> Client:
         """Somebody who is told by the objects to operate, by a token."""
-        user = self.admin.find("users", OPERATOR)
+        (user,) = self.admin.all(f"/api/v2/users/?username={OPERATOR}")
         password = uuid.uuid4().hex
         self.admin.call("PATCH", user["url"], {"password": password})
         own = Client(self.admin.url, OPERATOR, password)
@@ -80,27 +78,62 @@ def awx(request: pytest.FixtureRequest) -> t.Iterator[Client]:
                 used.down()
 
 
+def new_organization(admin: Client) -> None:
+    """What the example takes for granted: the machine's credential, and the teams, of which one has a member."""
+    made = ensure(admin, "organizations", "Serving")
+    machine = admin.find("credential_types", "Machine")
+    ensure(admin, "credentials", "gpu hosts", organization=made["id"], credential_type=machine["id"])
+    for team in ("serving-operators", "serving-engineers", "serving-leads"):
+        ensure(admin, "teams", team, organization=made["id"])
+    if not admin.all(f"/api/v2/users/?username={OPERATOR}"):
+        user = admin.call("POST", "/api/v2/users/", {"username": OPERATOR, "password": uuid.uuid4().hex})
+        admin.call("POST", f"{made['url']}users/", {"id": user["id"]})
+        admin.call("POST", f"{admin.find('teams', 'serving-operators')['url']}users/", {"id": user["id"]})
+
+
+def ensure(admin: Client, kind: str, name: str, **more: t.Any) -> Object:
+    try:
+        return admin.find(kind, name)
+    except LookupError:
+        return admin.call("POST", f"/api/v2/{kind}/", {"name": name, **more})
+
+
+class Objects:
+    """The playbook that makes the objects, as a person runs it: the example's file, and what is another here."""
+
+    def __init__(self, admin: Client, fleet: project.Fleet, folder: Path) -> None:
+        self.admin, self.fleet = admin, fleet
+        self.values = folder / "here.yml"
+        here = {
+            "awx_scm_url": f"file://{fleet.project}",
+            "awx_secrets": [{"variable": project.SECRET, "label": "Hugging Face token", "value": TOKEN}],
+            # A test has it run; none is to begin by itself in the middle of others.
+            "awx_schedules": {name: {"enabled": False} for name in ("status", "heal")},
+        }
+        self.values.write_text(yaml.safe_dump(here))
+        self.values.chmod(0o600)
+
+    def __call__(self, *words: str) -> Run:
+        command = [playbook_command(), "-i", str(self.fleet.folder / "hosts.yml"), "inferops.pd.awx"]
+        command += ["-e", f"@{self.fleet.project}/objects.yml", "-e", f"@{self.values}", *words]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CONTROLLER_HOST", self.admin.url)
+            patch.setenv("CONTROLLER_USERNAME", self.admin.user)
+            patch.setenv("CONTROLLER_PASSWORD", self.admin.password)
+            patch.setenv("ANSIBLE_COLLECTIONS_PATH", f"{ROOT}/.build/collections:{instance.BUILT}/awx/collections")
+            return run(command, 900)
+
+
 @pytest.fixture(scope="session")
 def lab(awx: Client, model: Path, request: pytest.FixtureRequest) -> t.Iterator[Lab]:  # noqa: F811
-    # Not in pytest's own folder, to which it is the only one that has the way: an AWX that is left up goes on with these.
     folder = Path(tempfile.mkdtemp(prefix="pd-awx-project-"))
-    archive = project.build(folder)
-    fleet = project.make(folder / "project", archive, model, folder / "states")
-
-    def objects(*words: str, **extra: t.Any) -> Run:
-        given = [word for name, value in extra.items() for word in ("-e", f"{name}={value}")]
-        # Into the environment of ansible-playbook, as a person does: awx.awx reads these.
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("CONTROLLER_HOST", awx.url)
-            patch.setenv("CONTROLLER_USERNAME", "admin")
-            patch.setenv("CONTROLLER_PASSWORD", password_of(awx))
-            patch.setenv("ANSIBLE_COLLECTIONS_PATH", f"{ROOT}/.build/collections:{instance.BUILT}/awx/collections")
-            return run(["ansible-playbook", *OBJECTS, *words, *given], 900)
-
+    fleet = project.make(folder / "project", project.build(folder), model, folder / "states")
     try:
+        new_organization(awx)
+        objects = Objects(awx, fleet, folder)
         with told(request.config, "objects, the first time"):
             first = objects()
-        yield Lab(awx, fleet, folder / "project", objects, first)
+        yield Lab(awx, fleet, objects, first)
     finally:
         fleet.clean()
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real AWX in one folder, of what setup.sh has built: its API, dispatcher and callback receiver, with a PostgreSQL and a Redis of its own.
+"""A real AWX in one folder, of what setup.sh has built: API, dispatcher and callback receiver, a PostgreSQL and a Redis of its own.
 
-Receptor and podman are stand-ins, by their wire and by their command line; AWX and ansible-runner are as published. Its only port is the API's, on
-127.0.0.1. `python tests/awx/instance.py up` leaves one that tests use, and leave; `down` ends it.
+Receptor and podman are stand-ins, by their wire and by their command line; AWX and ansible-runner are as published. It listens on
+127.0.0.1 alone. `python tests/awx/instance.py up` leaves one that tests use, and leave; `down` ends it.
 """
 
 from __future__ import annotations
@@ -220,7 +220,9 @@ class Instance:
         self.as_postgres("createuser", "-h", f"{folder}/run", "-s", "awx")
         self.as_postgres("createdb", "-h", f"{folder}/run", "-O", "awx", "awx")
         socket = f"{folder}/run/redis.sock"
-        self.start("redis", "redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", f"{folder}/run")
+        self.start(
+            "redis", "redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", f"{folder}/run"
+        )
         self._until("redis", Path(socket).exists)
         self._tables()
         python, manage = f"{self.venv}/bin/python", f"{self.awx}/src/manage.py"
@@ -234,7 +236,7 @@ class Instance:
         self._until("api", self.answers)
 
     def _tables(self) -> None:
-        """AWX's tables: of the dump that an earlier one of the same source has left in the cache, or by its migrations, which take minutes."""
+        """AWX's tables: of the dump that an earlier one of the same source has left, or by its migrations, which take minutes."""
         dump = self.awx / "tables.dump"
         if dump.exists():
             with dump.open("rb") as given:

@@ -4,14 +4,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for `podman` as ansible-runner calls it: `podman run ... IMAGE COMMAND`, without a container.
 
-An image is a folder with a Python environment: $STANDIN_IMAGES/NAME, where NAME is the image's with its / and : as _, else $STANDIN_IMAGES/jobs. The
-command runs in a mount namespace of its own, where the volumes are bound to the places at which podman would mount them (/runner is the folder of the
-job), and has the environment that podman would give it. It has no process namespace: what it starts on this machine lives on, as it would on a host.
-$STANDIN_CONTAINERS has a file of each container, by its name, with its pid.
+An image is a folder with a Python environment: $STANDIN_IMAGES/NAME, where NAME is the image's with its / and : as _, else
+$STANDIN_IMAGES/jobs. The command runs in a mount namespace of its own, where the volumes are bound to the places at which podman would
+mount them (/runner is the folder of the job), and has the environment that podman would give it. It has no process namespace: what it
+starts on this machine lives on, as it would on a host. $STANDIN_CONTAINERS has a file of each container, by its name, with its pid.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -24,8 +25,8 @@ from pathlib import Path
 CLONE_NEWNS = 0x00020000
 # Of podman's options, those that take a value as the next word.
 WITH_VALUE = {
-    "-v", "--volume", "-w", "--workdir", "-e", "--env", "--env-file", "--name", "--network", "--user", "--pull", "--security-opt", "--group-add",
-    "--userns", "--authfile", "--cap-add", "--ipc", "--pid", "--entrypoint", "--label",
+    "-v", "--volume", "-w", "--workdir", "-e", "--env", "--env-file", "--name", "--network", "--user", "--pull", "--security-opt",
+    "--group-add", "--userns", "--authfile", "--cap-add", "--ipc", "--pid", "--entrypoint", "--label",
 }  # fmt: skip
 
 
@@ -110,10 +111,8 @@ def run(words: list[str]) -> t.NoReturn:
 
 def end(names: list[str]) -> None:
     for file in map(pid_file, names):
-        try:
+        with contextlib.suppress(OSError, ValueError):  # it has ended
             os.kill(int(file.read_text()), signal.SIGTERM)
-        except (OSError, ValueError):
-            pass  # it has ended
         file.unlink(missing_ok=True)
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What AWX is given: the example's project as a git repository, with this collection in its requirements and the hosts of the tests as its inventory.
+"""What AWX is given: the example's project as a git repository, with this collection as its requirement, and the hosts of the tests.
 
-Every test has groups of its own, on hosts of their own, so that none minds what the others do. The hosts are this machine, with an address, a range of
-ports and a state folder each; the engines are stand-ins.
+Every test has groups of its own, on hosts of their own, so that none minds what the others do. The hosts are this machine, with an
+address, a range of ports and a state folder each; the engines are stand-ins.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from support import ROOT
 
 EXAMPLE = ROOT / "examples" / "awx"
 WIDTH = 25
+# A variable that the example's objects have a credential of.
+SECRET = "vault_hf_token"
 # Groups by name: the hosts of their prefill and decode members; the router is with the first.
 GROUPS: dict[str, tuple[str, str]] = {
     "approved": ("approved-1", "approved-1"),
@@ -57,9 +59,19 @@ class Fleet(Life):
             self.routers[name] = f"http://{at[0]}:{at[1]}"
             roles = {"prefill": {"hosts": prefill}, "decode": {"hosts": decode}, "router": {"hosts": prefill}}
             # There has to be time to cancel in.
-            load = {"engine": {"executable": str(STANDIN / "vllm"), "env": {"STANDIN_LOAD": "12"}}} if name == "canceled" else {}
+            load = (
+                {"engine": {"executable": str(STANDIN / "vllm"), "env": {"STANDIN_LOAD": "12"}}}
+                if name == "canceled"
+                else {}
+            )
             groups[name] = spec(model, at[1], **roles, **load)
+        groups["approved"]["engine"]["secrets"] = {"HF_TOKEN": f"{{{{ {SECRET} }}}}"}
         super().__init__(folder, hosts, groups)
+
+    @property
+    def project(self) -> Path:
+        """The git repository that the inventory is in."""
+        return self.folder.parent
 
     def of(self, name: str) -> list[Path]:
         """The state folders of a group's hosts."""
@@ -95,7 +107,7 @@ def build(folder: Path) -> Path:
 
 
 def make(folder: Path, archive: Path, model: Path, states: Path) -> Fleet:
-    """The project in `folder`, committed. What a user writes for himself of it is replaced: hosts, groups, and where the collection is from."""
+    """The project in `folder`, committed. What users write of it is replaced: hosts, groups, and where the collection is from."""
     shutil.copytree(EXAMPLE, folder)
     shutil.rmtree(folder / "inventory")
     fleet = Fleet(folder / "inventory", model, states)

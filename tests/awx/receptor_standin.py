@@ -4,9 +4,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for receptor on one node: its control socket, and nothing of its mesh. receptor_standin.py SOCKET NODE SPOOL
 
-AWX speaks with receptor through this socket, by the package receptorctl. What it asks for jobs on its own node is here: status, reload, and work
-submit, list, status, results, cancel, release. Work is `ansible-runner worker PARAMS`, as in the entries that AWX writes into receptor's own
-configuration. Asked to end, it ends the work that goes on, too.
+AWX speaks with receptor through this socket, by the package receptorctl. What it asks for jobs on its own node is here: status, reload,
+and work submit, list, status, results, cancel, release. Work is `ansible-runner worker PARAMS`, as in the entries that AWX writes into
+receptor's own configuration. Asked to end, it ends the work that goes on, too.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Unit:
         return self.state not in ACTIVE and (self.process is None or self.process.poll() is not None)
 
     def start(self) -> None:
-        with (self.folder / "stdin").open("rb") as given, self.stdout.open("wb") as out:
-            with (self.folder / "stderr").open("wb") as err:
-                self.process = subprocess.Popen(
-                    ["ansible-runner", "worker", *self.params.split()],
-                    stdin=given, stdout=out, stderr=err, start_new_session=True,
-                )  # fmt: skip
+        command = ["ansible-runner", "worker", *self.params.split()]
+        with contextlib.ExitStack() as files:
+            given = files.enter_context((self.folder / "stdin").open("rb"))
+            out = files.enter_context(self.stdout.open("wb"))
+            err = files.enter_context((self.folder / "stderr").open("wb"))
+            self.process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err, start_new_session=True)
         self.state, self.detail = "Running", f"Running: PID {self.process.pid}"
         threading.Thread(target=self._wait, args=(self.process,), daemon=True).start()
 

@@ -10,7 +10,7 @@ import re
 import typing as t
 
 import pytest
-from awx.client import Client, Object, Refused
+from awx.client import Client, Object, RefusedError
 from awx.conftest import Lab
 from integration.support_runtime import wait_for
 
@@ -168,7 +168,7 @@ def test_a_sliced_template_is_refused(lab: Lab) -> None:
 def test_an_operator_may_scale_and_not_restart(lab: Lab) -> None:
     before = lab.deployed("operated")
     operator = lab.operator()
-    with pytest.raises(Refused) as told:
+    with pytest.raises(RefusedError) as told:
         operator.launch("pd restart", extra_vars={"pd_group": "operated"})
     assert told.value.status == 403
     job = operator.run("pd scale", extra_vars={"pd_group": "operated", "pd_decode": 2})
