@@ -10,6 +10,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.checked import DamagedError
+from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.words import about, names
 from ..module_utils._core.facts.observed import Host
 from ..module_utils._core.facts.record import newest
@@ -56,19 +57,23 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         hosts, passed = self.seen().hosts, self.seen().passed
         silent = (
             [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts and h not in passed]
             if self.args["hosts"] is None
             else sorted(self.seen().hidden)
         )
+        # By workload, the hosts that its entry names and that the inventory of this run has not.
+        self._absentees: dict[str, list[str]] = {}
         groups = self._states(Groups(self), self._groups(), silent)
         caches = self._states(Caches(self), self._caches(groups), silent)
         states = [*groups.values(), *caches.values()]
         table = [line for state in states for line in [*status.table(state), ""]]
         broken = self.seen().broken
         quiet = [host for host in silent if host not in broken]
+        absent = {host for its in self._absentees.values() for host in its}
+        table += [f"Not in the inventory of this run: {names(sorted(absent, key=natural))}"] if absent else []
         table += [f"No answer from: {names(quiet)}"] if quiet else []
         alike: dict[Complaint, list[str]] = {}
         for host, one in broken.items():
@@ -98,10 +103,19 @@ class ActionModule(PdAction):
         hosts, found = self.seen().hosts, {}
         for name, entry in entries.items():
             judged = works.judge(name, entry, works.known(name, entry, hosts)) if entry is not None else None
-            state = status.of(works.subject(name, judged), hosts, silent, self.reach(), self.away())
+            self._absentees[name] = self._absent(works, name, entry)
+            unseen = [*silent, *self._absentees[name]]
+            state = status.of(works.subject(name, judged), hosts, unseen, self.reach(), self.away())
             state |= rollout_of(name, hosts)
             found[name] = {**state, "findings": judged.findings.to_plain()} if judged else state
         return found
+
+    def _absent(self, works: Workloads, name: str, entry: t.Any) -> list[str]:
+        inventory = self.reach().inventory
+        if entry is None or inventory is None:
+            return []
+        named = {host for hosts in works.patterns(name, entry).values() for host in hosts}
+        return sorted(named - set(inventory), key=natural)
 
     def _groups(self) -> dict[str, t.Any]:
         """What to report on: the groups asked for, else those of the inventory and those that only the hosts know."""

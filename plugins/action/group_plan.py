@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text, sentences
-from ..module_utils._core.base.values import integer
+from ..module_utils._core.base.values import blank, integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
@@ -385,7 +385,7 @@ class ActionModule(PdAction):
         """The counts that scale asks for; `-e` gives them as text."""
         counts = {}
         for role, value in (to_plain(self.args["counts"]) or {}).items():
-            if value in (None, ""):
+            if blank(value):
                 continue
             if role not in ENGINE_ROLES:
                 raise PdError(f"counts.{role}: only prefill and decode can be scaled; a group has one router.")

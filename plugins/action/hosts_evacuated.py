@@ -31,7 +31,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         meant = self._meant()
         if self.args["returned"]:
             return self._returned(meant)

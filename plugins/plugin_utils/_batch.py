@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.spec.variables import unknown
+from ..module_utils._core.spec.variables import KNOWN, unknown
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -18,6 +19,7 @@ if t.TYPE_CHECKING:
 def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
     """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing
     in `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
+    _check_slice(variables)
     strategy = str(getattr(task.get_play(), "strategy", None) or "linear")
     if not _waits(strategy):
         raise PdError(
@@ -37,13 +39,38 @@ def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
         )
 
 
-def check_variables(task: Task) -> None:
+# What AWX names its own variables by.
+_PREFIXES = ("awx", "tower")
+
+
+def _check_slice(variables: t.Mapping[str, t.Any]) -> None:
+    """Raise PdError for a slice of a job of AWX, whose inventory has a part of the hosts of each group. Nothing says so but that AWX makes
+    a workflow of a job with slices, and gives it the name of the job's template."""
+    for prefix in _PREFIXES:
+        template = variables.get(f"{prefix}_job_template_name")
+        if template and template == variables.get(f"{prefix}_workflow_job_name"):
+            raise PdError(
+                f"This job is one slice of {str(template)!r}: AWX gives each slice a part of the hosts, and every group would be planned"
+                " once for each, on the hosts that it has. Set Job slicing of the template to 1. (From inside, a workflow"
+                " that has the name of its job template looks the same: give one of them another name.)"
+            )
+
+
+# Those that hold entries of users: each is looked at when it is read, for those of the run alone.
+_ENTRIES = ("pd_groups", "pd_caches", "pd_rollouts", "pd_endpoint_hooks")
+
+
+def check_variables(task: Task, variable: t.Callable[[str], t.Any]) -> None:
     """Raise PdError for a variable of the command line (`-e`, or a job's own) that nothing reads: -e pd_gruop=NAME would work on every
-    group. Names in an inventory may be anybody's, and are warned of (spec/variables.py)."""
+    group; and for one whose braces nobody has evaluated. Names in an inventory may be anybody's, and are warned of (spec/variables.py).
+    `variable` reads a variable of the play."""
     manager = task.get_variable_manager()
-    told = unknown(manager.extra_vars if manager else ())
-    if told:
-        raise PdError(" ".join(told))
+    given = manager.extra_vars if manager else {}
+    told = unknown(given)
+    read = [name for name in sorted(given) if name in KNOWN and not name.startswith(_ENTRIES)]
+    left = [braces.told(*found) for name in read for found in braces.places(variable(name), name)]
+    if told or left:
+        raise PdError(" ".join([*told, *left, *([braces.WAY_OUT] if left else [])]))
 
 
 def _waits(strategy: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.values import blank
 from ..module_utils._core.spec.selector import labels_of
 from ..module_utils._core.spec.workload import Kind
 
@@ -28,7 +29,7 @@ class Entries(t.Mapping[str, t.Any]):
             raw = variables[variable]
             # A dictionary that an expression makes can only be made whole.
             found, done = (raw, False) if isinstance(raw, t.Mapping) else (plain(raw), True)
-            if found in (None, "", {}):
+            if blank(found) or found == {}:
                 continue
             if not isinstance(found, t.Mapping):
                 raise PdError(f"{variable} is not a dictionary of {kind.noun}s by name. Write {variable}: {kind.form}.")

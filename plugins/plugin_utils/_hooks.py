@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.base.reader import Reader
@@ -38,7 +39,9 @@ def _entries(action: PdAction) -> t.Mapping[str, t.Any]:
 
 
 def _read(action: PdAction, name: str, findings: Findings) -> Hook | None:
-    return read_hook(name, to_plain(action._templated(_entries(action)[name])), Reader(findings))
+    written = to_plain(action._templated(_entries(action)[name]))
+    braces.check(written, f"{VARIABLE}.{name}", findings)
+    return read_hook(name, written, Reader(findings))
 
 
 def check(action: PdAction, group: Group, findings: Findings) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host, on_plane
@@ -220,7 +221,7 @@ class Groups(Workloads):
         if not isinstance(group, Group) or not isinstance(template, GroupTemplate):
             raise PdError("The spec could not be read.")
         asked = asked.on_plane(template.mode.interface_plane)
-        patterns = {role.name: self.action.pattern_hosts(role.hosts) for role in group.roles.values()}
+        patterns = {role.name: self.action.workload_hosts(role.hosts) for role in group.roles.values()}
         return Request(
             group,
             template,
@@ -270,11 +271,12 @@ class Caches(Workloads):
     kind = workload.CACHE
 
     def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:  # noqa: ARG002
-        hosts = self.action.pattern_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
+        hosts = self.action.workload_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
         return dict.fromkeys(self.kind.roles, hosts) if hosts else {}
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:  # noqa: ARG002
         findings, recipes = Findings(), _caches.recipes_of(self.action)
+        braces.check(entry, f"{self.kind.entries}.{name}", findings)
         service = parse({name: entry}, recipes, findings, self.action.groups()).get(name)
         ours = service is not None and not service.address
         template = render(service, recipes[service.provider], findings) if service is not None and ours else None
@@ -306,7 +308,7 @@ class Caches(Workloads):
             raise PdError(
                 f"Cache service {judged.name} cannot be scaled: its kind, and its pattern of hosts, say how many there are."
             )
-        pattern = self.action.pattern_hosts(service.hosts)
+        pattern = self.action.workload_hosts(service.hosts)
         asked = asked.on_plane("data")
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
@@ -341,7 +343,7 @@ class Caches(Workloads):
     def subject(self, name: str, judged: Judged | None) -> Subject:
         plain, service = super().subject(name, judged), _service(judged) if judged else None
         one = service is not None and service.scope == "group"
-        wanted = 1 if one else len(self.action.pattern_hosts(service.hosts)) if service else 0
+        wanted = 1 if one else len(self.action.workload_hosts(service.hosts)) if service else 0
         return Subject(self.kind, name, plain.spec, plain.template, plain.findings, wanted, self._named_by(name))
 
     def _named_by(self, name: str) -> list[str]:

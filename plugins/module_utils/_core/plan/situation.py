@@ -87,7 +87,7 @@ class Reach:
 
     def way_out(self, why: str) -> str:
         return {
-            _ABSENT: "Put it back into the inventory.",
+            _ABSENT: "Put it back into the inventory (in AWX, enable it).",
             _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
             _PASSED: "Run without pd_group: then every host of the play is looked at.",
             _SILENT: "Bring the host back.",
