@@ -16,6 +16,10 @@ from ..plugin_utils._plain import to_plain
 
 # What the modules say, in check mode, of an object that a real run would have made by then.
 _NOT_YET = ("not found", "could not find", "missing items")
+_WRITTEN = (
+    "{kind} {label}: its secrets are written again. AWX does not show those that it has, so that nobody can say whether they differ; leave"
+    " their values out where they do not."
+)
 
 
 class ActionModule(PdAction):
@@ -24,6 +28,7 @@ class ActionModule(PdAction):
         "label": {"type": "str", "required": True},
         "params": {"type": "dict", "required": True},
         "there": {"type": "bool", "default": False},
+        "same": {"type": "bool", "default": False},
         "before": {"type": "dict", "default": {}},
         "after": {"type": "dict", "default": {}},
         "secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
@@ -32,6 +37,8 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
+        if self.args["same"]:
+            return {}
         params = self._params()
         if self._task.check_mode:
             made = self._checked(params)
@@ -42,19 +49,23 @@ class ActionModule(PdAction):
         result: dict[str, t.Any] = {"changed": bool(made.get("changed"))}
         if "id" in made:
             result["id"] = made["id"]
+        if self.args["there"] and self._given():
+            self._display.display(_WRITTEN.format(kind=self.args["kind"], label=self.args["label"]))
         if result["changed"] and self._task.diff:
             result["diff"] = self._diff()
         return result
 
     def _params(self) -> dict[str, t.Any]:
         """With the values of secrets, which come apart: they are in no result. One without a value stays as it is."""
-        params = to_plain(self.args["params"])
-        values = to_plain(self.args["values"])
-        given = {name: str(values[name]) for name in self.args["secrets"] if values.get(name)}
+        params, given = to_plain(self.args["params"]), self._given()
         if not self.args["secrets"]:
             return params
         kept = {name: ENCRYPTED for name in self.args["secrets"] if self.args["there"]} if given else {}
         return {**params, "inputs": {**params.get("inputs", {}), **kept, **given}}
+
+    def _given(self) -> dict[str, str]:
+        values = to_plain(self.args["values"])
+        return {name: str(values[name]) for name in self.args["secrets"] if values.get(name)}
 
     def _made(self, params: dict[str, t.Any]) -> dict[str, t.Any]:
         return self._execute_module(

@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..module_utils._core.awx.objects import Object, Wanted, objects, to_remove
+from ..module_utils._core.awx.objects import Object, Wanted, needs, objects, to_remove
 from ..module_utils._core.awx.survey import Choices
-from ..module_utils._core.awx.there import KINDS, before_and_after, graph, graph_there, identity, query
+from ..module_utils._core.awx.there import KINDS, difference, graph, graph_there, identity, query
+from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.plain import Plain
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._awx import Awx
@@ -36,10 +37,19 @@ class ActionModule(PdAction):
         listed = to_remove(wanted) if gone else objects(wanted)
         awx = Awx(to_plain(self.args["controller"]))
         try:
+            if not gone:
+                _check(awx, wanted)
             told = [_absent(awx, one) if gone else _present(awx, one) for one in listed]
         finally:
             awx.close()
         return {"objects": [one for one in told if one]}
+
+
+def _check(awx: Awx, wanted: Wanted) -> None:
+    """Raise PdError for all that AWX lacks of what is named and not made: before anything is."""
+    missing = [one.missing() for one in needs(wanted) if not awx.every(one.endpoint, one.query)]
+    if missing:
+        raise PdError(" ".join(missing))
 
 
 def _look(awx: Awx, one: Object) -> dict[str, t.Any] | None:
@@ -67,7 +77,6 @@ def _absent(awx: Awx, one: Object) -> dict[str, t.Any] | None:
 def _present(awx: Awx, one: Object) -> dict[str, t.Any] | None:
     there = _look(awx, one)
     params = {"state": "present", **one.params}
-    shown = one.params
     if there is not None:
         if one.playbooks and set(one.playbooks) - set(awx.get(there["related"]["playbooks"])):
             # The copy that AWX has is older than what templates are made of.
@@ -79,19 +88,21 @@ def _present(awx: Awx, one: Object) -> dict[str, t.Any] | None:
             # Those of others stay, and come first: their order is who is asked first.
             params["galaxy_credentials"] = [*(str(each["id"]) for each in kept), *params["galaxy_credentials"]]
     survey = awx.get(there["related"]["survey_spec"]) if there and "survey_spec" in params else None
-    before, after = before_and_after(
-        {key: value for key, value in shown.items() if key != "workflow_nodes"}, there, survey
-    )
-    if "workflow_nodes" in params:
-        nodes = params.pop("workflow_nodes")
+    nodes = params.pop("workflow_nodes", None)
+    differs = difference(params, there, survey)
+    if nodes is not None:
         has = graph_there(awx.every(there["related"]["workflow_nodes"])) if there else {}
         if has != graph(nodes):
             # Whole, since the module takes no node or arrow away. Workflows that run have a copy.
             params |= {"workflow_nodes": nodes, "destroy_current_nodes": True}
-            before["workflow_nodes"], after["workflow_nodes"] = has, graph(nodes)
-    return {**_plain(one), "params": params, "there": there is not None, "before": before, "after": after}
+            differs.before["workflow_nodes"], differs.after["workflow_nodes"] = has, graph(nodes)
+    # What its module would have nothing to do for is not asked of it: each asks AWX ten times.
+    same = differs.none and not one.secrets and "update_project" not in params
+    told = {"params": {} if same else params, "there": there is not None, "same": same}
+    return {**_plain(one), **told, "before": differs.before, "after": differs.after}
 
 
 def _plain(one: Object) -> dict[str, t.Any]:
     made: Plain = dataclasses.asdict(one)
-    return {"kind": made["kind"], "label": made["label"], "secrets": list(made["secrets"])}
+    name = f"{one.kind.replace('_', ' ')} {one.label}"
+    return {"name": name, "kind": made["kind"], "label": made["label"], "secrets": list(made["secrets"])}

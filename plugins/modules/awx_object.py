@@ -61,6 +61,10 @@ options:
     description: Whether AWX has it.
     type: bool
     default: false
+  same:
+    description: Whether AWX has it as it is to be, and nothing is left to do.
+    type: bool
+    default: false
   before:
     description: What of it differs, as it is.
     type: dict

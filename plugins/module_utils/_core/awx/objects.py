@@ -17,6 +17,10 @@ from .survey import Choices, survey
 OPERATORS, CHANGERS, NOBODY = "operators", "changers", "nobody"
 _MAY = {OPERATORS: (OPERATORS,), CHANGERS: (OPERATORS, CHANGERS)}
 _OURS = ("survey", "who")
+_NO_GALAXY = (
+    "Without one AWX installs nothing of the project's collections/requirements.yml, and says nothing of it: name one that is there, give"
+    " awx_galaxy_url to have one made, or leave it empty where the execution environment has the collections."
+)
 _GALAXY_TYPE = "Ansible Galaxy/Automation Hub API Token"
 
 
@@ -30,6 +34,20 @@ class Object:
     params: Plain
     secrets: tuple[str, ...] = ()
     playbooks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Need:
+    """What must be in AWX before: where it is listed, what it is asked for by, the key by which a user named it, and the way out."""
+
+    endpoint: str
+    query: Plain
+    place: str
+    way_out: str = "Name one that is there, or make it first."
+
+    def missing(self) -> str:
+        name = self.query.get("name") or self.query.get("username")
+        return f"{self.place}: AWX has none of {self.endpoint} with the name {name}. {self.way_out}"
 
 
 @dataclass(frozen=True)
@@ -105,6 +123,32 @@ def objects(wanted: Wanted) -> list[Object]:
         *(_schedule(wanted, name, one) for name, one in wanted.schedules.items()),
     ]
     return [*made, *_access(wanted)]
+
+
+def needs(wanted: Wanted) -> list[Need]:
+    """What the user has named and the role does not make."""
+    found = [
+        Need("credentials", {"name": str(name)}, f"awx_credentials[{at}]")
+        for at, name in enumerate(wanted.get("credentials") or ())
+    ]
+    found += [
+        Need("instance_groups", {"name": str(name)}, f"awx_instance_groups[{at}]")
+        for at, name in enumerate(wanted.get("instance_groups") or ())
+    ]
+    if wanted.text("galaxy_credential") and not wanted.text("galaxy_url"):
+        found.append(
+            Need("credentials", {"name": wanted.text("galaxy_credential")}, "awx_galaxy_credential", _NO_GALAXY)
+        )
+    if wanted.text("scm_credential"):
+        found.append(Need("credentials", {"name": wanted.text("scm_credential")}, "awx_scm_credential"))
+    if wanted.text("environment"):
+        found.append(Need("execution_environments", {"name": wanted.text("environment")}, "awx_environment"))
+    for (kind, name), roles in _actors(wanted).items():
+        asked = (
+            {"name": name, "organization__name": wanted.names.organization} if kind == "teams" else {"username": name}
+        )
+        found.append(Need(kind, asked, f"awx_{sorted(roles)[0]}.{kind}"))
+    return found
 
 
 def to_remove(wanted: Wanted) -> list[Object]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..base.plain import Plain
 
@@ -53,18 +53,36 @@ def identity(kind: str, params: Plain) -> dict[str, t.Any]:
     return {name: params[name] for name in KINDS[kind].found_by if name in params}
 
 
-def before_and_after(
-    params: Plain, there: Plain | None, survey: Plain | None = None
-) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
-    """What differs of an object: (as it is, as it is to be), by parameter. What AWX does not show of it is left out."""
+@dataclass(frozen=True)
+class Difference:
+    """What differs of an object, by parameter: as it is, and as it is to be. `whole`: all of its parameters could be compared."""
+
+    before: dict[str, t.Any]
+    after: dict[str, t.Any]
+    whole: bool
+
+    @property
+    def none(self) -> bool:
+        return self.whole and not self.after
+
+
+# What is no part of an object.
+_MANNERS = ("state", "wait", "update_project")
+
+
+def difference(params: Plain, there: Plain | None, survey: Plain | None = None) -> Difference:
+    """Of an object, what AWX has (`there`, None where it has none; `survey`, which it lists apart) beside the parameters of its module."""
+    wanted = {name: value for name, value in params.items() if name not in _MANNERS}
     if there is None:
-        return {}, {name: _shown(value) for name, value in params.items() if name != "wait"}
-    old, new = {}, {}
-    for name, value in params.items():
+        return Difference({}, {name: _shown(value) for name, value in wanted.items()}, False)
+    made = Difference({}, {}, True)
+    for name, value in wanted.items():
         seen, found = _as_seen(name, there, survey)
-        if seen and found != _shown(value):
-            old[name], new[name] = found, _shown(value)
-    return old, new
+        if not seen:
+            made = replace(made, whole=False)
+        elif found != value:
+            made.before[name], made.after[name] = _shown(found), _shown(value)
+    return made
 
 
 def _as_seen(name: str, there: Plain, survey: Plain | None) -> tuple[bool, t.Any]:
@@ -72,6 +90,9 @@ def _as_seen(name: str, there: Plain, survey: Plain | None) -> tuple[bool, t.Any
     summary = there.get("summary_fields") or {}
     if name == "survey_spec":
         return survey is not None, survey
+    if name == "inputs" and isinstance(there.get(name), t.Mapping) and "credential_type" in there:
+        # Of a credential; secrets come apart from what is compared.
+        return True, {key: value for key, value in there[name].items() if value != ENCRYPTED}
     if name in summary and isinstance(summary[name], t.Mapping):
         return True, summary[name].get("name")
     if name in summary and isinstance(summary[name], list):
@@ -87,7 +108,7 @@ def _as_seen(name: str, there: Plain, survey: Plain | None) -> tuple[bool, t.Any
         "unified_job_template",
     ):
         return True, None  # a number without a name is of one that is gone
-    return True, _shown(there[name])
+    return True, there[name]
 
 
 def _shown(value: t.Any) -> t.Any:
