@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -68,14 +69,13 @@ def awx(request: pytest.FixtureRequest) -> t.Iterator[Client]:
         pytest.fail("tests/awx/setup.sh has not been run; `make test-awx` does", pytrace=False)
     found = instance.running()
     with told(request.config, "AWX up"):
-        used = found or instance.make()
+        used = found or instance.make(owner=os.getpid())
     try:
         yield Client(used.url, "admin", used.password)
     finally:
         if found is None:
-            shutil.copytree(used.folder / "log", instance.BUILT / "log", dirs_exist_ok=True)
             with told(request.config, "AWX down"):
-                used.down()
+                instance.end(used)
 
 
 def new_organization(admin: Client) -> None:

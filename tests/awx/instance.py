@@ -33,7 +33,7 @@ BUILT = CLONE / ".build" / "awx"
 NODE = "awx-1"
 # In the order of their start; they end in the reverse one.
 PROCESSES = ("redis", "receptor", "dispatcher", "callback", "api")
-# Where this program finds the one that is up.
+# Which one is up.
 NOTE = BUILT / "instance.json"
 
 SETTINGS = """\
@@ -288,42 +288,56 @@ class Instance:
                 time.sleep(0.1)
 
 
-def running() -> Instance | None:
-    """The one that `up` has left, while it answers."""
+def noted() -> tuple[Instance, int] | None:
+    """The one of this clone that was not ended, and the pid of the tests that have it; 0: `up` has left it."""
     try:
-        noted = json.loads(NOTE.read_text())
+        note = json.loads(NOTE.read_text())
     except (OSError, ValueError):
         return None
-    found = Instance(Path(noted["folder"]), noted["port"], noted["password"])
-    return found if found.answers() else None
+    return Instance(Path(note["folder"]), note["port"], note["password"]), note["owner"]
 
 
-def make() -> Instance:
-    """A new one, which is up."""
+def running() -> Instance | None:
+    """The one that `up` has left, while it answers."""
+    found = noted()
+    return found[0] if found and not found[1] and found[0].answers() else None
+
+
+def make(owner: int) -> Instance:
+    """A new one, which is up. One that killed tests have left, or that does not answer any more, is ended before."""
+    left = noted()
+    if left and Path(f"/proc/{left[1]}").exists():
+        raise RuntimeError(f"the tests of pid {left[1]} have an AWX in this clone; another is for their end")
+    if left:
+        end(left[0])
     made = Instance(Path(tempfile.mkdtemp(prefix="pd-awx-")), free_block(4), secrets.token_hex(12))
+    NOTE.touch(0o600)
+    note = {"folder": str(made.folder), "port": made.port, "password": made.password, "owner": owner}
+    NOTE.write_text(json.dumps(note))
     try:
         made.up()
     except BaseException:
-        with contextlib.suppress(OSError):
-            shutil.copytree(made.folder / "log", BUILT / "log", dirs_exist_ok=True)
-        made.down()
+        end(made)
         raise
     return made
 
 
+def end(instance: Instance) -> None:
+    """Down, with its logs kept."""
+    with contextlib.suppress(OSError):
+        shutil.copytree(instance.folder / "log", BUILT / "log", dirs_exist_ok=True)
+    instance.down()
+    NOTE.unlink(missing_ok=True)
+
+
 def main(action: str) -> None:
-    found = running()
     if action == "up":
-        if found is None:
-            found = make()
-            NOTE.touch(0o600)
-            NOTE.write_text(json.dumps({"folder": str(found.folder), "port": found.port, "password": found.password}))
+        found = running() or make(owner=0)
         print(f"AWX answers at {found.url}, to admin, password {found.password}; its logs: {found.folder}/log")
     elif action == "down":
-        if NOTE.exists():
-            noted = json.loads(NOTE.read_text())
-            Instance(Path(noted["folder"]), noted["port"], noted["password"]).down()
-            NOTE.unlink()
+        left = noted()
+        if left:
+            end(left[0])
     else:
         sys.exit("instance.py up | down")
 

@@ -9,6 +9,7 @@ import datetime
 import json
 import re
 import typing as t
+from pathlib import Path
 
 import pytest
 from awx.client import Client, Object, RefusedError
@@ -86,8 +87,14 @@ def test_what_was_approved_is_applied(lab: Lab) -> None:
     assert f"This is the plan that was approved: {digest}" in said(lab.admin, applied)
     assert applied["artifacts"]["pd_plan_digest"] == "any"
     assert "approved: RUNNING" in said(lab.admin, ended(lab.admin, change.job("running"), "successful"))
-    assert set(lab.fleet.members("approved")) == {"approved-prefill-0", "approved-decode-0", "approved-router-0"}
+    members = lab.fleet.members("approved")
+    assert set(members) == {"approved-prefill-0", "approved-decode-0", "approved-router-0"}
     assert lab.fleet.serves("approved")
+    # The secret that AWX keeps has come to the engine, and nowhere else.
+    environment = Path(f"/proc/{members['approved-prefill-0']}/environ").read_bytes().split(b"\0")
+    assert f"HF_TOKEN={TOKEN}".encode() in environment
+    for job in (plan, applied):
+        assert TOKEN not in lab.admin.stdout(job) + json.dumps(job)
 
 
 def test_a_group_that_has_changed_meanwhile_is_left_as_it_is(lab: Lab) -> None:
