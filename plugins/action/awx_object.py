@@ -16,28 +16,26 @@ from ..plugin_utils._plain import to_plain
 
 # What the modules say, in check mode, of an object that a real run would have made by then.
 _NOT_YET = ("not found", "could not find", "missing items")
+# What AWX says of what a user has forgotten, and what to do then.
+_WAYS_OUT = {
+    "Playbook not found for project": "The project's repository has no such file: copy it from examples/awx, push it, and run this again.",
+}
 _WRITTEN = (
-    "{kind} {label}: its secrets are written again. AWX does not show those that it has, so that nobody can say whether they differ; leave"
+    "{name}: its secrets are written again. AWX does not show those that it has, so that nobody can say whether they differ; leave"
     " their values out where they do not."
 )
 
 
 class ActionModule(PdAction):
     ARGUMENTS: t.ClassVar[dict[str, t.Any]] = {
-        "kind": {"type": "str", "required": True, "choices": list(KINDS)},
-        "label": {"type": "str", "required": True},
-        "params": {"type": "dict", "required": True},
-        "there": {"type": "bool", "default": False},
-        "same": {"type": "bool", "default": False},
-        "before": {"type": "dict", "default": {}},
-        "after": {"type": "dict", "default": {}},
-        "secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
+        "object": {"type": "dict", "required": True},
         "values": {"type": "dict", "default": {}, "no_log": True},
         "controller": {"type": "dict", "default": {}, "no_log": True},
     }
 
     def act(self) -> dict[str, t.Any]:
-        if self.args["same"]:
+        self.one = to_plain(self.args["object"])
+        if self.one["same"]:
             return {}
         params = self._params()
         if self._task.check_mode:
@@ -45,38 +43,38 @@ class ActionModule(PdAction):
         else:
             made = self._made(params)
         if made.get("failed"):
-            raise PdError(f"{self.args['kind']} {self.args['label']}: {_said(made)}")
+            raise PdError(f"{self.one['name']}: {_said(made)}")
         result: dict[str, t.Any] = {"changed": bool(made.get("changed"))}
         if "id" in made:
             result["id"] = made["id"]
-        if self.args["there"] and self._given():
-            self._display.display(_WRITTEN.format(kind=self.args["kind"], label=self.args["label"]))
+        if self.one["there"] and self._given():
+            self._display.display(_WRITTEN.format(name=self.one["name"]))
         if result["changed"] and self._task.diff:
             result["diff"] = self._diff()
         return result
 
     def _params(self) -> dict[str, t.Any]:
         """With the values of secrets, which come apart: they are in no result. One without a value stays as it is."""
-        params, given = to_plain(self.args["params"]), self._given()
-        if not self.args["secrets"]:
+        params, given = dict(self.one["params"]), self._given()
+        if not self.one["secrets"]:
             return params
-        kept = {name: ENCRYPTED for name in self.args["secrets"] if self.args["there"]} if given else {}
+        kept = {name: ENCRYPTED for name in self.one["secrets"] if self.one["there"]} if given else {}
         return {**params, "inputs": {**params.get("inputs", {}), **kept, **given}}
 
     def _given(self) -> dict[str, str]:
         values = to_plain(self.args["values"])
-        return {name: str(values[name]) for name in self.args["secrets"] if values.get(name)}
+        return {name: str(values[name]) for name in self.one["secrets"] if values.get(name)}
 
     def _made(self, params: dict[str, t.Any]) -> dict[str, t.Any]:
         return self._execute_module(
-            module_name=f"awx.awx.{self.args['kind']}",
+            module_name=f"awx.awx.{self.one['kind']}",
             module_args={**params, **to_plain(self.args["controller"])},
             task_vars=self.task_vars,
         )
 
     def _checked(self, params: dict[str, t.Any]) -> dict[str, t.Any]:
         """What a run would do. The modules look for what an object stands on, and that may not be there before a real run has made it."""
-        new = KINDS[self.args["kind"]].endpoint and not self.args["there"]
+        new = KINDS[self.one["kind"]].endpoint and not self.one["there"]
         if new or "workflow_nodes" in params or "update_project" in params:
             return {"changed": True}
         made = self._made(params)
@@ -85,8 +83,8 @@ class ActionModule(PdAction):
         return made
 
     def _diff(self) -> dict[str, str]:
-        before, after = to_plain(self.args["before"]), to_plain(self.args["after"])
-        header = f"{self.args['kind']} {self.args['label']}"
+        before, after = self.one["before"], self.one["after"]
+        header = self.one["name"]
         return {"before_header": header, "after_header": header, "before": _text(before), "after": _text(after)}
 
 
@@ -98,4 +96,5 @@ def _said(made: t.Mapping[str, t.Any]) -> str:
     """What the module says, with what AWX has answered."""
     response = made.get("response") or {}
     answer = response.get("json") if isinstance(response, t.Mapping) else None
-    return f"{made.get('msg') or 'the module of awx.awx failed'}{f': {answer}' if answer else ''}"
+    told = f"{made.get('msg') or 'the module of awx.awx failed'}{f': {answer}' if answer else ''}"
+    return told + next((f" {way_out}" for words, way_out in _WAYS_OUT.items() if words in told), "")

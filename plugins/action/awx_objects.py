@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ..module_utils._core.awx.objects import Object, Wanted, needs, objects, to_remove
 from ..module_utils._core.awx.survey import Choices
-from ..module_utils._core.awx.there import KINDS, difference, graph, graph_there, identity, query
+from ..module_utils._core.awx.there import KINDS, Difference, difference, graph, graph_there, identity, query
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.plain import Plain
 from ..plugin_utils._action import PdAction
@@ -39,9 +38,13 @@ class ActionModule(PdAction):
         try:
             if not gone:
                 _check(awx, wanted)
-            told = [_absent(awx, one) if gone else _present(awx, one) for one in listed]
+            told = [_absent(awx, one) if gone or one.gone else _present(awx, one) for one in listed]
         finally:
             awx.close()
+        if gone:
+            self._display.display(
+                f"The organization {wanted.names.organization} stays: with it would go what others have there."
+            )
         return {"objects": [one for one in told if one]}
 
 
@@ -64,14 +67,7 @@ def _absent(awx: Awx, one: Object) -> dict[str, t.Any] | None:
     if there is None:
         return None
     params = {**identity(one.kind, one.params), "state": "absent"}
-    return {
-        **_plain(one),
-        "params": params,
-        "secrets": [],
-        "there": True,
-        "before": {"state": "present"},
-        "after": {"state": "absent"},
-    }
+    return _told(one, params, True, Difference({"state": "present"}, {"state": "absent"}, True))
 
 
 def _present(awx: Awx, one: Object) -> dict[str, t.Any] | None:
@@ -96,13 +92,19 @@ def _present(awx: Awx, one: Object) -> dict[str, t.Any] | None:
             # Whole, since the module takes no node or arrow away. Workflows that run have a copy.
             params |= {"workflow_nodes": nodes, "destroy_current_nodes": True}
             differs.before["workflow_nodes"], differs.after["workflow_nodes"] = has, graph(nodes)
-    # What its module would have nothing to do for is not asked of it: each asks AWX ten times.
+    return _told(one, params, there is not None, differs)
+
+
+def _told(one: Object, params: Plain, there: bool, differs: Difference) -> dict[str, t.Any]:
+    """As awx_object takes it. What its module would have nothing to do for is not asked of it: each asks AWX ten times."""
     same = differs.none and not one.secrets and "update_project" not in params
-    told = {"params": {} if same else params, "there": there is not None, "same": same}
-    return {**_plain(one), **told, "before": differs.before, "after": differs.after}
-
-
-def _plain(one: Object) -> dict[str, t.Any]:
-    made: Plain = dataclasses.asdict(one)
-    name = f"{one.kind.replace('_', ' ')} {one.label}"
-    return {"name": name, "kind": made["kind"], "label": made["label"], "secrets": list(made["secrets"])}
+    return {
+        "name": f"{one.kind.replace('_', ' ')} {one.label}",
+        "kind": one.kind,
+        "params": {} if same else params,
+        "secrets": list(one.secrets) if params["state"] == "present" else [],
+        "there": there,
+        "same": same,
+        "before": differs.before,
+        "after": differs.after,
+    }

@@ -33,51 +33,10 @@ attributes:
     details:
       - A secret that has a value is written each time, since AWX does not show the one that it has.
 options:
-  kind:
-    description: Which module of C(awx.awx) makes it.
-    type: str
-    required: true
-    choices:
-      - credential
-      - credential_type
-      - execution_environment
-      - inventory
-      - inventory_source
-      - job_template
-      - organization
-      - project
-      - role
-      - schedule
-      - workflow_job_template
-  label:
-    description: What it is called in messages.
-    type: str
-    required: true
-  params:
-    description: The parameters of that module.
+  object:
+    description: The object, as M(inferops.pd.awx_objects) returns it.
     type: dict
     required: true
-  there:
-    description: Whether AWX has it.
-    type: bool
-    default: false
-  same:
-    description: Whether AWX has it as it is to be, and nothing is left to do.
-    type: bool
-    default: false
-  before:
-    description: What of it differs, as it is.
-    type: dict
-    default: {}
-  after:
-    description: What of it differs, as it is to be.
-    type: dict
-    default: {}
-  secrets:
-    description: Which inputs of a credential come from O(values).
-    type: list
-    elements: str
-    default: []
   values:
     description: Secrets, by name. They are in no result, and one that has no value here stays what it is in AWX.
     type: dict
@@ -91,12 +50,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make an organization
+- name: Make them so
   inferops.pd.awx_object:
-    kind: organization
-    label: Serving
-    params:
-      name: Serving
+    object: "{{ item }}"
+  loop: "{{ wanted.objects }}"
+  loop_control:
+    label: "{{ item.name }}"
 """
 
 RETURN = r"""

@@ -68,8 +68,33 @@ EXAMPLES = r"""
 RETURN = r"""
 objects:
   description:
-    - Each object, as M(inferops.pd.awx_object) takes it.
+    - Each object, as M(inferops.pd.awx_object) takes it. No secret is in it.
   returned: success
   type: list
   elements: dict
+  contains:
+    name:
+      description: What it is called in messages.
+      type: str
+    kind:
+      description: Which module of C(awx.awx) makes it.
+      type: str
+    params:
+      description: The parameters of that module.
+      type: dict
+    secrets:
+      description: The inputs of a credential whose values are given to M(inferops.pd.awx_object) alone.
+      type: list
+    there:
+      description: Whether AWX has it.
+      type: bool
+    same:
+      description: Whether nothing is left to do.
+      type: bool
+    before:
+      description: What of it differs, as it is.
+      type: dict
+    after:
+      description: What of it differs, as it is to be.
+      type: dict
 """

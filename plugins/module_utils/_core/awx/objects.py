@@ -27,13 +27,14 @@ _GALAXY_TYPE = "Ansible Galaxy/Automation Hub API Token"
 @dataclass(frozen=True)
 class Object:
     """One object. `secrets` are the inputs of a credential whose values are given apart, by the variable that has them; `playbooks` are
-    files that a project must have."""
+    files that a project must have; one that is `gone` was left out by the user, and is taken away where it is there."""
 
     kind: str
     label: str
     params: Plain
     secrets: tuple[str, ...] = ()
     playbooks: tuple[str, ...] = ()
+    gone: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Wanted:
 def objects(wanted: Wanted) -> list[Object]:
     """All of them, in the order in which they can be made. Raises PdError, in the words of role awx, for settings that cannot be meant."""
     _check(wanted)
-    made = [
+    return [
+        *_left_out(wanted),
         *_organization(wanted),
         *_environment(wanted),
         *_secrets(wanted),
@@ -121,8 +123,8 @@ def objects(wanted: Wanted) -> list[Object]:
         *(_template(wanted, name, one) for name, one in wanted.templates.items()),
         *_workflow(wanted),
         *(_schedule(wanted, name, one) for name, one in wanted.schedules.items()),
+        *_access(wanted),
     ]
-    return [*made, *_access(wanted)]
 
 
 def needs(wanted: Wanted) -> list[Need]:
@@ -153,7 +155,7 @@ def needs(wanted: Wanted) -> list[Need]:
 
 def to_remove(wanted: Wanted) -> list[Object]:
     """Those that can be taken away again, each after all that need it. The organization stays: with it would go what others have there."""
-    return [one for one in reversed(objects(wanted)) if one.kind not in ("organization", "role")]
+    return [one for one in reversed(objects(wanted)) if one.kind not in ("organization", "role") and not one.gone]
 
 
 def _check(wanted: Wanted) -> None:
@@ -297,12 +299,33 @@ def _template(wanted: Wanted, name: str, one: Plain) -> Object:
     return Object("job_template", own.of(name), params)
 
 
-def _workflow(wanted: Wanted) -> t.Iterator[Object]:
+def _has_workflow(wanted: Wanted) -> bool:
     """One that needs a template which the user has left out is left out as well."""
+    needed = {node["template"] for node in wanted.own["workflow"]["nodes"] if "template" in node}
+    return bool(wanted.get("workflow")) and needed <= set(wanted.templates)
+
+
+def _left_out(wanted: Wanted) -> t.Iterator[Object]:
+    """What the user does not want, each before what it needs: an earlier run may have made it."""
+    own = wanted.names
+    for name, one in (wanted.get("schedules") or {}).items():
+        if one is False:
+            template = (wanted.own["schedules"].get(name) or {}).get("template")
+            params = {"name": own.of(name), **own.named, **_given(unified_job_template=template and own.of(template))}
+            yield Object("schedule", own.of(name), params, gone=True)
+    if not _has_workflow(wanted):
+        name = own.of(wanted.own["workflow"]["name"])
+        yield Object("workflow_job_template", name, {"name": name, **own.named}, gone=True)
+    for name, one in (wanted.get("templates") or {}).items():
+        if one is False:
+            yield Object("job_template", own.of(name), {"name": own.of(name), **own.named}, gone=True)
+
+
+def _workflow(wanted: Wanted) -> t.Iterator[Object]:
     one, own = wanted.own["workflow"], wanted.names
-    nodes = [dict(node) for node in one["nodes"]]
-    if not wanted.get("workflow") or {node["template"] for node in nodes if "template" in node} - set(wanted.templates):
+    if not _has_workflow(wanted):
         return
+    nodes = [dict(node) for node in one["nodes"]]
     asked = survey(one["survey"], wanted.own["questions"], wanted.choices, "the survey of the workflow")
     params = {
         "name": own.of(one["name"]),
