@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import blank, integer
+from ..module_utils._core.base.words import counted
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
@@ -191,6 +192,7 @@ class ActionModule(PdAction):
         plans = {one.name: one.plan for one in good if one.plan is not None}
         folder = RunFolder.create(index, plans)
         stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
+        self._say_forks(len(stay))
         result: dict[str, t.Any] = {
             "run": folder.path,
             "waves": [self._wave(number, index, plans) for number in range(len(index.waves))],
@@ -212,6 +214,16 @@ class ActionModule(PdAction):
         """The plan of one workload is returned, too: for people, and for what reads it by itself."""
         plan = one.plan.to_plain() if one.plan else {}
         return {"plan": plan, "findings": one.findings.to_plain(), "diff": plan.pop("diff", [])}
+
+    def _say_forks(self, hosts: int) -> None:
+        """Fewer forks than hosts harm nothing, and cost time: who waits for engines keeps a fork. A part of something greater is told with
+        that, not each time."""
+        forks = integer(self.task_vars.get("ansible_forks"))
+        if forks is not None and 0 < forks < hosts and not self.args["plan_is_part"]:
+            self._display.display(
+                f"{counted(hosts, 'host')} have a part in this, and Ansible asks {forks} at a time: some begin to wait for their engines"
+                f" when others have ended. More at a time: --forks={hosts}; in AWX, Forks of the job template."
+            )
 
     # -- what is approved ----------------------------------------------------------------------------------------------------------
 

@@ -211,10 +211,15 @@ class PdAction(ActionBase):
         Where facts are given by hand, there is no inventory."""
         if self.args.get("hosts") or self.args.get("spec") is not None:
             return []
-        known, here = self._inventory(), self._once("expecting", self._expecting)
-        found = {host.name for host in here.get_hosts(pattern)} if pattern else set()
-        missing = {name for name in named(pattern) if name not in here.groups and name not in here.hosts}
-        return sorted((found - set(known.hosts) - set(LOCALHOST)) | missing, key=natural)
+        found = self._once("absent", dict[str, "list[str]"])
+        if pattern not in found:
+            known, here = self._inventory().hosts, self._once("expecting", self._expecting)
+            expected_ = {host.name for host in here.get_hosts(pattern)} if pattern else set()
+            missing = {name for name in named(pattern) if name not in here.groups and name not in here.hosts}
+            found[pattern] = sorted(
+                {one for one in expected_ if one not in known} - set(LOCALHOST) | missing, key=natural
+            )
+        return list(found[pattern])
 
     def _expecting(self) -> InventoryManager:
         """The inventory with the hosts that it is expected to have."""

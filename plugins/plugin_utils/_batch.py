@@ -1,15 +1,18 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The batches of a play: whether it goes through its hosts as a group needs it, all of them in each task, and no task before the
-last has ended on all."""
+"""Whether a run can be one at all: on this Ansible, over all of its hosts and not a batch or a slice of them, no task before the last has
+ended on all, and with no variable that nothing reads or that nobody has evaluated."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible.release import __version__
+
 from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.version import below
 from ..module_utils._core.spec.variables import KNOWN, unknown
 
 if t.TYPE_CHECKING:
@@ -19,6 +22,7 @@ if t.TYPE_CHECKING:
 def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
     """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing
     in `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
+    _check_ansible(__version__)
     _check_slice(variables)
     strategy = str(getattr(task.get_play(), "strategy", None) or "linear")
     if not _waits(strategy):
@@ -36,6 +40,19 @@ def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
             f"The play goes through its hosts in batches (serial): {len(batch)} of {len(living)} hosts are in this one, without {told}."
             " A group is planned over all of its hosts at once, and would be formed once for each batch. Remove serial from the play;"
             " --limit, or -e pd_group=NAME, is how to work on a part."
+        )
+
+
+# The oldest Ansible that meta/runtime.yml promises. Ansible itself only warns.
+OLDEST = ">=2.16.0"
+
+
+def _check_ansible(version: str) -> None:
+    """Raise PdError for an Ansible that nothing of this has been tried on: AWX's own execution environment may have one."""
+    if below(version, OLDEST):
+        raise PdError(
+            f"This is ansible-core {version}, and the collection needs {OLDEST[2:]} or newer. Install it on the controller; in AWX, give"
+            " the job template an execution environment that has it (its default one may not)."
         )
 
 

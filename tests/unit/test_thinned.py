@@ -218,3 +218,16 @@ def test_a_slice_of_a_job_is_refused_whatever_it_begins_with(of: t.Any) -> None:
 def test_a_job_by_itself_or_in_a_workflow_is_none(changes: Vars) -> None:
     run = Run(True, "123", **{name: value for name, value in {**SLICE, **changes}.items() if value is not None})
     assert run.does("validate") == "valid"
+
+
+# -- forks ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("forks", "part", "says"), [(1, False, True), (2, False, False), (1, True, False), (None, False, False)]
+)
+def test_fewer_forks_than_hosts_are_told_where_the_plan_is(forks: int | None, part: bool, says: bool) -> None:
+    run = Run(False, "12", ansible_forks=forks)
+    run.act(group_plan, name="demo", plan_is_part=part)
+    told = "2 hosts have a part in this, and Ansible asks 1 at a time"
+    assert (told in run.shown, "--forks=2; in AWX, Forks of the job template." in run.shown) == (says, says)
