@@ -114,7 +114,7 @@ def test_what_was_denied_is_not_done(lab: Lab) -> None:
     change = Change(lab, "denied")
     ended(lab.admin, change.answer("deny"), "failed")
     assert change.job("apply") is None
-    assert "denied: ABSENT" in said(lab.admin, ended(lab.admin, change.job("state"), "successful"))
+    assert "denied: PENDING (no member is running yet)" in said(lab.admin, ended(lab.admin, change.job("state"), "successful"))
     assert "The plan was denied" in said(lab.admin, ended(lab.admin, change.job("not-changed"), "failed"))
     assert lab.fleet.members("denied") == {}
     assert not any((state / "groups").exists() for state in lab.fleet.of("denied"))
