@@ -104,10 +104,10 @@ class Client:
             job = self.get(job["url"])
         return self.read("GET", f"{job['related']['stdout']}?format=txt").decode()
 
-    def nodes(self, workflow: Object) -> dict[str, Object]:
-        """The nodes of a workflow's run, by their identifier: each with its job as `job`, where it has one."""
-        found = {}
+    def nodes(self, workflow: Object) -> list[Object]:
+        """The nodes of a workflow's run: each with its job as `job`, where it has one."""
+        found = []
         for node in self.all(workflow["related"]["workflow_nodes"]):
             job = node["related"].get("job")
-            found[str(node["identifier"])] = {**node, "job": self.get(job) if job else None}
+            found.append({**node, "job": self.get(job) if job else None})
         return found

@@ -50,7 +50,7 @@ class Change:
         return None
 
     def told(self) -> str:
-        nodes = self.client.nodes(self.workflow).values()
+        nodes = self.client.nodes(self.workflow)
         return "\n".join(self.client.stdout(node["job"])[-3000:] for node in nodes if node["job"])
 
     def answer(self, what: str) -> Object:
@@ -59,7 +59,9 @@ class Change:
         return self.client.wait(self.workflow)
 
     def job(self, node: str) -> Object | None:
-        return t.cast("Object | None", self.client.nodes(self.workflow)[node]["job"])
+        """The job of a node, by its identifier; None where it did not come to it."""
+        (found,) = (each for each in self.client.nodes(self.workflow) if each["identifier"] == node)
+        return t.cast("Object | None", found["job"])
 
 
 def test_a_second_run_of_the_objects_changes_nothing_but_what_awx_cannot_tell(lab: Lab) -> None:
@@ -114,7 +116,9 @@ def test_what_was_denied_is_not_done(lab: Lab) -> None:
     change = Change(lab, "denied")
     ended(lab.admin, change.answer("deny"), "failed")
     assert change.job("apply") is None
-    assert "denied: PENDING (no member is running yet)" in said(lab.admin, ended(lab.admin, change.job("state"), "successful"))
+    assert "denied: PENDING (no member is running yet)" in said(
+        lab.admin, ended(lab.admin, change.job("state"), "successful")
+    )
     assert "The plan was denied" in said(lab.admin, ended(lab.admin, change.job("not-changed"), "failed"))
     assert lab.fleet.members("denied") == {}
     assert not any((state / "groups").exists() for state in lab.fleet.of("denied"))
@@ -166,11 +170,12 @@ def test_a_sliced_template_is_refused(lab: Lab) -> None:
         sliced = lab.admin.launch(made["name"], extra_vars={"pd_group": "sliced"})
         assert sliced["type"] == "workflow_job"
         lab.admin.wait(sliced)
-        jobs = [node["job"] for node in lab.admin.nodes(sliced).values()]
+        jobs = [node["job"] for node in lab.admin.nodes(sliced)]
         assert len(jobs) == 2
         for job in jobs:
             out = said(lab.admin, ended(lab.admin, job, "failed"))
-            assert "slice" in out
+            assert f"This job is one slice of '{made['name']}'" in out
+            assert "Set Job slicing of the template to 1" in out
     finally:
         lab.admin.call("DELETE", made["url"])
     assert lab.fleet.members("sliced") == {}
