@@ -26,7 +26,7 @@ OPERATOR = "olga"
 TOKEN = "s3cr3t-of-the-tests"
 
 
-@dataclass
+@dataclass(repr=False)
 class Lab:
     """An AWX that has the objects of inferops.pd, and what they are about."""
 

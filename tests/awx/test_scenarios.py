@@ -185,9 +185,19 @@ def test_a_sliced_template_is_refused(lab: Lab) -> None:
 def test_an_operator_may_scale_and_not_restart(lab: Lab) -> None:
     before = lab.deployed("operated")
     operator = lab.operator()
-    with pytest.raises(RefusedError) as told:
-        operator.launch("pd restart", extra_vars={"pd_group": "operated"})
-    assert told.value.status == 403
+    for kind, name in (
+        ("job_templates", "pd restart"),
+        ("job_templates", "pd deploy"),
+        ("workflow_job_templates", "pd change"),
+    ):
+        # By the address that somebody else knows: the operator is not even shown them.
+        assert name not in [each["name"] for each in operator.all(f"/api/v2/{kind}/")]
+        with pytest.raises(RefusedError) as told:
+            operator.call(
+                "POST", lab.admin.find(kind, name)["related"]["launch"], {"extra_vars": {"pd_group": "operated"}}
+            )
+        assert told.value.status == 403
+    assert lab.fleet.members("operated") == before
     job = operator.run("pd scale", extra_vars={"pd_group": "operated", "pd_decode": 2})
     ended(operator, job, "successful")
     after = lab.fleet.members("operated")
