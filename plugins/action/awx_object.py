@@ -62,8 +62,9 @@ class ActionModule(PdAction):
         return {**params, "inputs": {**params.get("inputs", {}), **kept, **given}}
 
     def _given(self) -> dict[str, str]:
+        """The inputs of a credential that have a value, from the variables that they are of."""
         values = to_plain(self.args["values"])
-        return {name: str(values[name]) for name in self.one["secrets"] if values.get(name)}
+        return {name: str(values[of]) for name, of in self.one["secrets"].items() if values.get(of)}
 
     def _made(self, params: dict[str, t.Any]) -> dict[str, t.Any]:
         return self._execute_module(

@@ -102,7 +102,7 @@ def _told(one: Object, params: Plain, there: bool, differs: Difference) -> dict[
         "name": f"{one.kind.replace('_', ' ')} {one.label}",
         "kind": one.kind,
         "params": {} if same else params,
-        "secrets": list(one.secrets) if params["state"] == "present" else [],
+        "secrets": dict(one.secrets) if params["state"] == "present" else {},
         "there": there,
         "same": same,
         "before": differs.before,

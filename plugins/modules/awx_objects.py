@@ -83,8 +83,8 @@ objects:
       description: The parameters of that module.
       type: dict
     secrets:
-      description: The inputs of a credential whose values are given to M(inferops.pd.awx_object) alone.
-      type: list
+      description: The inputs of a credential whose values are given to M(inferops.pd.awx_object) alone, each with their name there.
+      type: dict
     there:
       description: Whether AWX has it.
       type: bool

@@ -72,7 +72,9 @@ def wanted(choices: Choices = FLEET, **given: t.Any) -> Wanted:
     """The role's defaults, with the example's values over them."""
     defaults = {name[len("awx_") :]: value for name, value in read(ROLE / "defaults/main.yml").items()}
     example = {name[len("awx_") :]: value for name, value in read(EXAMPLE / "objects.yml").items()}
-    return Wanted({**defaults, **example, **given}, own(), choices)
+    settings = {**defaults, **example, **given}
+    secrets = {one["variable"]: one.get("label", "") for one in settings["secrets"]}
+    return Wanted({**settings, "secrets": secrets}, own(), choices)
 
 
 EVERYTHING = {
@@ -353,8 +355,8 @@ def test_a_secret_is_in_no_object():
         )
     )
     assert "s3cr3t" not in repr(made)
-    assert found(made, "credential")["pd secrets"].secrets == ("vault_hf_token",)
-    assert found(made, "credential")["pd galaxy"].secrets == ("token",)
+    assert found(made, "credential")["pd secrets"].secrets == {"vault_hf_token": "vault_hf_token"}
+    assert found(made, "credential")["pd galaxy"].secrets == {"token": "awx_galaxy_token"}
     kind = found(made, "credential_type")["pd secrets"].params
     assert kind["injectors"] == {"extra_vars": {"vault_hf_token": "{{ vault_hf_token }}"}}
     assert [one["secret"] for one in kind["inputs"]["fields"]] == [True]
@@ -416,14 +418,28 @@ def test_a_users_templates_are_laid_over_ours_key_by_key():
 
 def test_what_is_left_out_is_taken_away_before_what_it_needs():
     made = objects(wanted(templates={"plan": False}, schedules={"heal": False}))
-    gone = [(one.kind, one.label) for one in made if one.gone]
+    gone = [(one.kind, one.label) for one in made if one.gone and one.kind != "credential"]
     assert gone == [("schedule", "pd heal"), ("workflow_job_template", "pd change"), ("job_template", "pd plan")]
     assert found([one for one in made if not one.gone], "workflow_job_template") == {}
 
 
+def test_what_is_not_asked_for_any_more_is_taken_away():
+    made = objects(wanted(secrets=[], image="", galaxy_url=""))
+    gone = [(one.kind, one.label) for one in made if one.gone]
+    assert gone == [
+        ("credential", "pd secrets"),
+        ("credential_type", "pd secrets"),
+        ("credential", "pd galaxy"),
+        ("execution_environment", "pd environment"),
+    ]
+    assert not any(one.gone for one in objects(wanted(galaxy_url="https://x/")))
+    for one in made:
+        assert not one.gone or refused(one.kind, {**identity(one.kind, one.params), "state": "absent"}) == []
+
+
 def test_all_is_taken_away_again_but_the_organization():
     made = to_remove(wanted(**PEOPLE))
-    kinds = list(dict.fromkeys(one.kind for one in made))
+    kinds = list(dict.fromkeys(one.kind for one in made if not one.gone))
     assert kinds == [
         "schedule",
         "workflow_job_template",
@@ -439,6 +455,10 @@ def test_all_is_taken_away_again_but_the_organization():
     assert {(one.kind, one.label) for one in made} == every
     for one in made:
         assert refused(one.kind, {**identity(one.kind, one.params), "state": "absent"}) == []
+    # Also what was left out, and no run has taken away since.
+    assert ("job_template", "pd plan") in {
+        (one.kind, one.label) for one in to_remove(wanted(templates={"plan": False}))
+    }
 
 
 @pytest.mark.parametrize(

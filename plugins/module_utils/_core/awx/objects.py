@@ -26,13 +26,13 @@ _GALAXY_TYPE = "Ansible Galaxy/Automation Hub API Token"
 
 @dataclass(frozen=True)
 class Object:
-    """One object. `secrets` are the inputs of a credential whose values are given apart, by the variable that has them; `playbooks` are
-    files that a project must have; one that is `gone` was left out by the user, and is taken away where it is there."""
+    """One object. `secrets` are the inputs of a credential whose values are given apart, with the variables that have them; `playbooks`
+    are files that a project must have; one that is `gone` was left out by the user, and is taken away where it is there."""
 
     kind: str
     label: str
     params: Plain
-    secrets: tuple[str, ...] = ()
+    secrets: t.Mapping[str, str] = field(default_factory=dict)
     playbooks: tuple[str, ...] = ()
     gone: bool = False
 
@@ -68,8 +68,8 @@ class Names:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The settings of role awx, by their names without its prefix; what it has itself (`own`), by the names in its vars; and what the
-    inventory has."""
+    """The settings of role awx, by their names without its prefix (`secrets`: labels by variable); what it has itself (`own`), by the names
+    in its vars; and what the inventory has."""
 
     settings: Plain
     own: Plain
@@ -155,7 +155,9 @@ def needs(wanted: Wanted) -> list[Need]:
 
 def to_remove(wanted: Wanted) -> list[Object]:
     """Those that can be taken away again, each after all that need it. The organization stays: with it would go what others have there."""
-    return [one for one in reversed(objects(wanted)) if one.kind not in ("organization", "role") and not one.gone]
+    made = objects(wanted)
+    rest = [one for one in reversed(made) if one.kind not in ("organization", "role") and not one.gone]
+    return [*(one for one in made if one.gone), *rest]
 
 
 def _check(wanted: Wanted) -> None:
@@ -205,8 +207,9 @@ def _organization(wanted: Wanted) -> t.Iterator[Object]:
             "url": url,
             **({"auth_url": wanted.text("galaxy_auth_url")} if wanted.text("galaxy_auth_url") else {}),
         }
+        token = {"token": "awx_galaxy_token"} if wanted.get("galaxy_token_given") else {}
         params = {"name": galaxy, **names_.named, "credential_type": _GALAXY_TYPE, "inputs": inputs}
-        yield Object("credential", galaxy, params, secrets=("token",) if wanted.get("galaxy_token_given") else ())
+        yield Object("credential", galaxy, params, secrets=token)
     if galaxy:
         params = {"name": names_.organization, "galaxy_credentials": [galaxy]}
         yield Object("organization", f"{names_.organization}: {galaxy}", params)
@@ -220,15 +223,15 @@ def _environment(wanted: Wanted) -> t.Iterator[Object]:
 
 def _secrets(wanted: Wanted) -> t.Iterator[Object]:
     """The type whose fields are variables that specs read, and the credential that has their values."""
-    secrets = list(wanted.get("secrets") or ())
+    secrets: dict[str, str] = dict(wanted.get("secrets") or {})
     if not secrets:
         return
-    name, variables = wanted.names.of("secrets"), [str(one["variable"]) for one in secrets]
+    name = wanted.names.of("secrets")
     fields = [
-        {"id": one["variable"], "type": "string", "label": one.get("label") or one["variable"], "secret": True}
-        for one in secrets
+        {"id": variable, "type": "string", "label": label or variable, "secret": True}
+        for variable, label in secrets.items()
     ]
-    extra = {variable: f"{{{{ {variable} }}}}" for variable in variables}
+    extra = {variable: f"{{{{ {variable} }}}}" for variable in secrets}
     params = {
         "name": name,
         "description": "Variables that the specs of inferops.pd read",
@@ -238,7 +241,7 @@ def _secrets(wanted: Wanted) -> t.Iterator[Object]:
     }
     yield Object("credential_type", name, params)
     credential = {"name": name, **wanted.names.named, "credential_type": name, "inputs": {}}
-    yield Object("credential", name, credential, secrets=tuple(variables))
+    yield Object("credential", name, credential, secrets={variable: variable for variable in secrets})
 
 
 def _project(wanted: Wanted) -> Object:
@@ -319,6 +322,15 @@ def _left_out(wanted: Wanted) -> t.Iterator[Object]:
     for name, one in (wanted.get("templates") or {}).items():
         if one is False:
             yield Object("job_template", own.of(name), {"name": own.of(name), **own.named}, gone=True)
+    secrets, galaxy = own.of("secrets"), own.of("galaxy")
+    if not wanted.get("secrets"):
+        yield Object("credential", secrets, {"name": secrets, **own.named, "credential_type": secrets}, gone=True)
+        yield Object("credential_type", secrets, {"name": secrets}, gone=True)
+    if not wanted.text("galaxy_url"):
+        yield Object("credential", galaxy, {"name": galaxy, **own.named, "credential_type": _GALAXY_TYPE}, gone=True)
+    if not wanted.text("image"):
+        name = own.of("environment")
+        yield Object("execution_environment", name, {"name": name}, gone=True)
 
 
 def _workflow(wanted: Wanted) -> t.Iterator[Object]:
