@@ -21,7 +21,7 @@ from ._plain import names_list, to_plain
 VARIABLE = "pd_expected_hosts"
 _FORM = f"Write {VARIABLE}: {{GROUP: [node-a, 'node-[01:16]']}}, names by groups of the inventory"
 # What makes hosts of the inventory itself.
-_OF_INVENTORY = re.compile(r"\{[{%].*\b(groups|hostvars|query|lookup|q|ansible_play_\w+|play_hosts)\b", re.S)
+_OF_INVENTORY = re.compile(r"\{[{%].*\b(groups|hostvars|inventory_hostnames|ansible_play_\w+|play_hosts)\b", re.S)
 # Of one term of a pattern: what it takes away or crosses, and what matches names that it does not say.
 _NO_NAME = re.compile(r"[!&~]|.*[*?\[\]]")
 

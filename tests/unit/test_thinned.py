@@ -187,6 +187,7 @@ def test_status_says_who_is_absent() -> None:
         ({"nodes": "h[x"}, "is no range of names"),
         ({"nodes": "{{ groups.nodes }}"}, "is made of the inventory itself"),
         ("{{ groups }}", "is made of the inventory itself"),
+        ({"nodes": ["{{ query('inventory_hostnames', 'nodes') }}"]}, "is made of the inventory itself"),
     ],
 )
 def test_what_cannot_be_expected(written: t.Any, says: str) -> None:
