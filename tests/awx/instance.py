@@ -120,7 +120,7 @@ class Instance:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of its processes. The first is also the mark by which they are known as its."""
+        """Of its processes, which are known as its by the names of files of it."""
         own = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_", "PG"))}
         return {
             **own,
@@ -173,10 +173,11 @@ class Instance:
             pid = int((self.folder / "run" / f"{name}.pid").read_text())
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)  # where it is a child of ours that has ended
-            of = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            # Redis writes its title over its environment, and gunicorn is in another folder.
+            told = os.fsencode(os.readlink(f"/proc/{pid}/cwd")) + Path(f"/proc/{pid}/environ").read_bytes()
         except (OSError, ValueError):
             return None
-        return pid if f"AWX_SETTINGS_FILE={self.folder}/etc/settings.py".encode() in of else None
+        return pid if os.fsencode(self.folder) in told else None
 
     def answers(self) -> bool:
         try:
