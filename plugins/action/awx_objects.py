@@ -29,7 +29,7 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         choices = Choices(tuple(self.args["groups"]), tuple(self.args["rollouts"]))
         wanted = Wanted(to_plain(self.args["settings"]), to_plain(self.args["own"]), choices)
         gone = self.args["state"] == "absent"
