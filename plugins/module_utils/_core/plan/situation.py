@@ -133,6 +133,18 @@ class Reality:
         return {*self.lost, *self.away}
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What a plan knows that works on one stand of a group while there is the other one (facts/stands.py). `other` is the record of that,
+    `rollout` what a rollout has noted of the group, wherever: it goes with the endpoint. `loses`: the plan takes away what stands beside
+    the group, and no hook is to be told. `held` is why the group is to be held at what it runs, once it is given its endpoint back."""
+
+    other: Record
+    rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
+    loses: bool = False
+    held: str = ""
+
+
 Workload = t.TypeVar("Workload", bound=t.Union[Group, CacheService])
 Template = t.TypeVar("Template", bound=t.Union[GroupTemplate, CacheTemplate])
 
@@ -160,13 +172,15 @@ class Asked(t.Generic[Workload, Template]):
     release: bool = False
     # What a formation of the record can be carried by.
     catalogue: Catalogue | None = None
+    beside: Beside | None = None
     kept: Applied | None = None
     waits: Asked[Workload, Template] | None = None
     unkept: str = ""
 
     @property
     def name(self) -> str:
-        return self.workload.name
+        """What hosts know it by."""
+        return self.workload.stand
 
     @property
     def hosts(self) -> Hosts:

@@ -26,7 +26,7 @@ from . import drift
 from .hooks import NOTHING as NOT_WIRED
 from .hooks import Wired
 from .hosts import Hosts
-from .situation import Action, Reality, Request, Situation, To
+from .situation import Action, Beside, Reality, Request, Situation, To
 
 _UNKNOWN = "its record is of a version that did not keep how members were rendered"
 
@@ -45,6 +45,7 @@ class FromRecord:
     group: Group | None = None
     release: bool = False
     wired: Wired = NOT_WIRED
+    beside: Beside | None = None
 
 
 def resolve(asked: Request, situation: Situation, findings: Findings) -> Request:
@@ -72,6 +73,7 @@ def resolve(asked: Request, situation: Situation, findings: Findings) -> Request
             wired=asked.wired,
             release=asked.release,
             evacuated=asked.evacuated,
+            beside=asked.beside,
         )
     if not alive and not situation.unknown:
         _check_held(asked, situation, findings)
@@ -177,6 +179,7 @@ def _request(asked: FromRecord, kept: Applied, situation: Situation) -> tuple[Re
         to=asked.to,
         release=asked.release,
         catalogue=asked.catalogue,
+        beside=asked.beside,
         kept=kept,
     )
     return request, ""
