@@ -16,8 +16,9 @@ Plain = t.Callable[[t.Any], t.Any]
 
 
 class Entries(t.Mapping[str, t.Any]):
-    """The entries of a kind by name, in the inventory's order; a group's is found by any of its stands. One is templated when it is asked for, and once: the others stay as they
-    are written, their secrets too. Raises PdError for a variable that is no dictionary, and for an entry twice."""
+    """The entries of a kind by name, in the inventory's order; a group's is found by any of its stands. One is templated when it is asked
+    for, and once: the others stay as they are written, their secrets too. Raises PdError for a variable that is no dictionary, and for an
+    entry twice."""
 
     def __init__(self, kind: Kind, variables: t.Mapping[str, t.Any], plain: Plain) -> None:
         """`variables` as the play has them, not templated; `plain` templates a value."""

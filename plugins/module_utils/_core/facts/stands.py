@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stands: the two names under which a group may stand on hosts, and which of them is the group.
 
-All that hosts keep of a group is known by its stand: labels, ids of members, records, locks, folders, units and containers. The first one is
-the group's own name. The second one ends in what no name of a user's may have, so that it is nobody else's. A rollout forms a group anew
-under the one that is free, and clears the other away once that serves: nothing is ever renamed, and no two formations meet under one name."""
+All that hosts keep of a group is known by its stand: labels, ids of members, records, locks, folders, units and containers. The first one
+is the group's own name. The second one ends in what no name of a user's may have, so that it is nobody else's. A rollout forms a group
+anew under the one that is free, and clears the other away once that serves: nothing is ever renamed, and no two formations meet under one
+name."""
 
 from __future__ import annotations
 
@@ -74,14 +75,21 @@ def took_over(one: Record | None, other: Record | None) -> bool:
 
 
 def _is_group(one: Record | None, other: Record | None) -> bool:
-    """Whether `one` is the group, of two that are there. One that took over is, as soon as its endpoint is registered, and no sooner."""
+    """Whether `one` is the group, of two that are there. One that took over is, as soon as its endpoint is registered, and no sooner as
+    long as that of the other one is."""
     if one is None or other is None:
         return other is None
     if took_over(one, other):
-        return one.endpoint.registered
+        return one.endpoint.registered or not other.endpoint.registered
     if took_over(other, one):
-        return not other.endpoint.registered
+        return not _is_group(other, one)
     return one.formed > other.formed
+
+
+def may_have_clients(other: Record, serves: Record) -> bool:
+    """Whether a hook may send clients to the stand that is not the group: it was told of it, or was to be, and has not been seen to be
+    told of the group after that."""
+    return bool(other.endpoint.hooks) and not (took_over(serves, other) and serves.endpoint.registered)
 
 
 def _stands(record: Record | None, hosts: t.Mapping[str, Host]) -> bool:

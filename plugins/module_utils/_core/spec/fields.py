@@ -250,6 +250,7 @@ class CacheService(Process):
     def stand(self) -> str:
         """What hosts know it by."""
         return self.name
+
     # Where it is run by somebody else: the two halves of `address`.
     given_host: str = ""
     given_port: int = 0
