@@ -13,7 +13,7 @@ description:
   - Asks the hosts of another inventory what runs on them, with M(inferops.pd.host_facts) over their own connections, and groups them by it.
   - Groups are C(pd_GROUP), C(pd_GROUP_ROLE) and C(pd_role_ROLE), characters that no group name may have replaced by an underscore. A host
     that runs several members is in several groups.
-  - Every host with a member gets C(pd_members), a list of its members with id, group, role, state, url and generation.
+  - Every host with a member gets C(pd_members), a list of its members with id, group, stand, role, state, url and generation.
   - A member whose file on the host is damaged is told, and left out; the others of the host stay.
   - Use it beside the inventory it asks, C(-i hosts.yml -i members.pd.yml), so that connection variables are known.
 author:

@@ -159,3 +159,58 @@ def test_clients_are_served_all_the_time_there_and_back(fleet: Fleet) -> None:
     site.play("remove", pd_group="g").ok()
     assert fleet.stands() == {}
     assert fleet.runs() == set()
+
+
+@pytest.mark.faults
+def test_what_fails_in_its_soak_gives_the_endpoint_back_to_what_still_stands(fleet: Fleet) -> None:
+    site = fleet.site
+    fleet.rollout(waves=[{"percent": 100, "soak": 3600}])
+    fleet.edit(8192)
+    with Clients(fleet.gateway.url) as clients:
+        site.play("rollout").ok()
+    assert clients.failed == []
+    assert fleet.stands() == {"g": "4096", "g_2": "8192"}
+    assert fleet.note("g_2")["state"] == "soaking"
+    told = " ".join(site.play("status").ok().out.split())
+    assert (
+        "stands_twice: g_2 is the group, and g stands beside it until rollout longer is done with it (it is soaking)"
+        in told
+    )
+    before = site.pids()
+    assert "group-stands-twice" in site.play("deploy", pd_group="g").refused().out
+    assert "group-stands-twice" in site.play("restart", pd_group="g").refused().out
+    assert site.pids() == before
+    # It lives, and does not answer any more.
+    os.kill(before["g_2-decode-0"], signal.SIGSTOP)
+    assert "returned" in site.play("rollout").refused().out
+    assert fleet.stands() == {"g": "4096"}
+    assert fleet.runs() == {"g"}
+    assert {name: pid for name, pid in before.items() if name.startswith("g-")} == site.pids(), "nothing was started"
+    assert fleet.asked() == 200
+    assert fleet.note("g")["state"] == "returned"
+    assert "group-held" in site.play("restart", pd_group="g").refused().out
+
+
+@pytest.mark.faults
+def test_a_run_that_is_killed_before_it_hands_over_is_given_up_or_gone_on_with(fleet: Fleet) -> None:
+    site = fleet.site
+    fleet.rollout()
+    fleet.edit(8192)
+    mark, gate = site.folder / "reached", site.folder / "gate"
+    gate.write_text(f"#!/bin/sh\ntouch {mark}\nsleep 600\n")
+    with Clients(fleet.gateway.url) as clients:
+        process = start(site, "inferops.pd.rollout")
+        support_runtime.wait_for(mark.exists, 300, "the gate")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert fleet.runs() == {"g", "g_2"}
+        told = " ".join(site.play("status").ok().out.split())
+        assert "g is the group, and g_2 stands beside it until rollout longer is done with it (it is changing)" in told
+        gate.write_text("#!/bin/sh\nexit 0\n")
+        site.play("rollout", pd_rollout_abort="true").refused()
+        assert fleet.stands() == {"g": "4096"}
+        assert fleet.runs() == {"g"}
+        site.play("rollout", pd_rollout_resume="true").ok()
+        assert fleet.stands() == {"g_2": "8192"}
+        assert fleet.runs() == {"g_2"}
+    assert clients.failed == []

@@ -144,7 +144,8 @@ def _beside(name: str, group: Standing, findings: Findings) -> None:
         findings.error(
             "rollout-beside-room",
             f"{name}: there is no room for a second formation beside the one that serves: {group.no_room}",
-            "Free what it lacks, or add hosts to its patterns; or write strategy: restart, with an outage of this group.",
+            "Free what it lacks, or add hosts to its patterns; leave roles.router.port out, since hooks tell clients where the router is;"
+            " or write strategy: restart, with an outage of this group.",
         )
 
 
