@@ -16,17 +16,18 @@ from ..module_utils._core.base.values import integer
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
-from ..module_utils._core.facts.stands import name_of, other_of, record_of
+from ..module_utils._core.facts.stands import Beside, name_of, record_of
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
-from ..module_utils._core.plan.situation import Beside, Run, To
+from ..module_utils._core.plan.situation import Run, To
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
 from ..module_utils._core.report.users import uses
-from ..module_utils._core.rollout.twice import in_hand, say_twice
+from ..module_utils._core.rollout.twice import say_twice
+from ..module_utils._core.rollout.work import Work, of_verb
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
@@ -450,28 +451,28 @@ class ActionModule(PdAction):
 
 
 def on_stands(action: PdAction, works: Workloads, raw: t.Mapping[str, t.Any], verb: str, onto: To) -> list[One]:
-    """What is planned of a group, by where it stands (facts/stands.py). A rollout names a stand; everybody else gets the one that is the
-    group. What is left of the other one is removed by whatever changes the group; while a rollout has both in its hands, nobody else
-    changes it, and `heal` mends the one that is the group."""
+    """What is planned of a group, by where it stands (facts/stands.py). A rollout says of which stand; everybody else works on the one that
+    is the group, unless a rollout has both in its hands."""
     name, hosts = str(raw["name"]), action.seen().hosts
+    if raw.get("stand"):
+        given = Work(str(raw["stand"]), raw.get("to") or "spec", bool(raw.get("loses")), str(raw.get("held") or ""))
+        return [_on_stand(works, given, verb, given.to, given.beside(hosts))]
     stands = action.stands(name)
     serves = record_of(stands.serves, hosts)
-    rollout = serves.rollout if serves is not None else {}
-    if raw.get("stand"):
-        stand, loses = str(raw["stand"]), bool(raw.get("remove"))
-        other = record_of(other_of(stand), hosts)
-        beside = Beside(other, rollout, loses, str(raw.get("held") or "")) if other is not None else None
-        return [One(works, stand, "remove" if loses else verb, Findings(), to=raw.get("to") or onto, beside=beside)]
-    if verb == "remove":
-        return [One(works, stand, verb, Findings()) for stand in stands.known or (stands.serves,)]
-    one = One(works, stands.serves, verb, Findings(), to=onto)
-    if stands.twin is None or serves is None or verb == "heal":
-        return [one]
-    if in_hand(rollout):
-        say_twice(name, stands, rollout, one.findings)
+    note = serves.rollout if serves is not None else {}
+    found = of_verb(verb, stands, note)
+    if not found:
+        one = One(works, stands.serves, verb, Findings())
+        say_twice(name, stands, note, one.findings)
         one.refusal = refuse(name, one.findings, "error")
         return [one]
-    return [One(works, stands.twin, "remove", Findings(), beside=Beside(serves, loses=True)), one]
+    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses else None) for w in found]
+
+
+def _on_stand(works: Workloads, work: Work, verb: str, onto: To, beside: Beside | None) -> One:
+    if work.loses:
+        return One(works, work.stand, "remove", Findings(), beside=beside)
+    return One(works, work.stand, verb, Findings(), to=onto, beside=beside)
 
 
 def _planned(one: One) -> Planned:

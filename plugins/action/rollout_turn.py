@@ -11,15 +11,17 @@ import typing as t
 from dataclasses import replace
 
 from ..module_utils._core.base.order import natural
+from ..module_utils._core.base.plain import to_plain
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.base.words import names
-from ..module_utils._core.facts.stands import name_of, other_of
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.rollout import note as notes
 from ..module_utils._core.rollout.draw import draw
 from ..module_utils._core.rollout.next_turn import next_turn
 from ..module_utils._core.rollout.note import Note
 from ..module_utils._core.rollout.told import table
 from ..module_utils._core.rollout.turn import LONGEST_WAIT, Run, Turn
+from ..module_utils._core.rollout.work import Work, of_turn
 from ..module_utils._core.spec.workload import CACHE, GROUP
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
@@ -225,21 +227,13 @@ class ActionModule(PdAction):
     def _done(self, turn: Plain, known: t.Mapping[str, Known]) -> dict[str, t.Any]:
         """What is done about the groups of a turn: by which action of the group's role, to which workloads, and onto what."""
         kind, every = turn["kind"], list(turn["names"])
-        twins = {name: known[name].standing.twin for name in every}
         if kind in ("point", "clear"):
             self._count(kind, every)
-        if kind == "change" and self.rollout.beside:
-            # What is not pending any more is the new one already, and only has to serve.
-            stands = {n: known[n].standing for n in every}
-            wanted = {n: other_of(one.stand) if one.pending else one.stand for n, one in stands.items()}
-            return _deploy([*self._services(every), *(_stand(name, stand) for name, stand in wanted.items())])
-        if kind == "return" and all(twins.values()):
-            why = f"rollout {self.rollout.name} returned it"
-            return _deploy([_stand(n, one.stand, to="applied", held=why) for n, one in twins.items() if one])
-        if kind == "point":
-            return _deploy([_stand(name, known[name].standing.stand, to="applied") for name in every])
-        if kind == "clear":
-            return _deploy([_stand(n, one.stand, remove=True) for n, one in twins.items() if one])
+        found = {name: of_turn(kind, known[name].standing, self.rollout) for name in every}
+        stands = [_stand(name, work) for name, work in found.items() if work is not None]
+        if stands:
+            services = self._services(every) if kind == "change" else []
+            return {"action": "deploy", "workloads": [*services, *stands], "to": {}}
         to = {name: known[name].back for name in every} if kind == "return" else {}
         return {"action": "restart", "workloads": self._workloads(every), "to": to}
 
@@ -296,13 +290,9 @@ class ActionModule(PdAction):
         return {**result, "msg": f"Rollout {self.rollout.name}: {turn['why']}"}
 
 
-def _stand(name: str, stand: str, **more: t.Any) -> dict[str, t.Any]:
-    """A stand of a group, as what a run works on."""
-    return {"kind": GROUP.name, "name": name, "stand": stand, **more}
-
-
-def _deploy(workloads: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    return {"action": "deploy", "workloads": list(workloads), "to": {}}
+def _stand(name: str, work: Work) -> dict[str, t.Any]:
+    """A stand of a group, as what a run works on (action/group_plan.py)."""
+    return {"kind": GROUP.name, "name": name, **to_plain(work)}
 
 
 def _outcomes(run: RunFolder) -> dict[str, str]:

@@ -12,9 +12,9 @@ from ..module_utils._core.base.checked import DamagedError
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.plain import to_plain
 from ..module_utils._core.facts.record import Record, newest
-from ..module_utils._core.facts.stands import may_have_clients, other_of, record_of
+from ..module_utils._core.facts.stands import Beside, other_of, record_of
 from ..module_utils._core.plan.hooks import SKIP
-from ..module_utils._core.plan.situation import Beside, To
+from ..module_utils._core.plan.situation import To
 from ..module_utils._core.report import status
 from ..module_utils._core.rollout import note as notes
 from ..module_utils._core.rollout.spec import Rollout
@@ -112,7 +112,7 @@ class Looking:
             no_return=self._no_return(stand, entry, back) if self.returns and record.members else "",
             damaged=damaged,
             stand=stand,
-            twin=_twin(stands.twin, other, record, out_of_sight) if stands.twin else None,
+            twin=Twin.of(stands.twin, other, record, out_of_sight) if stands.twin else None,
         )
         if self.beside and standing.pending:
             standing = replace(standing, no_hook=self._no_hook(judged), no_room=self._no_room(standing, entry, record))
@@ -177,14 +177,6 @@ class Looking:
             return notes.read(dict(record.rollout) or None, f"the record of group {record.group}"), ""
         except DamagedError as exc:
             return None, str(exc)
-
-
-def _twin(stand: str, other: Record | None, serves: Record, out_of_sight: t.Collection[str]) -> Twin:
-    """What stands beside the group; without a record it is members that nobody knows of."""
-    if other is None:
-        return Twin(stand)
-    silent = tuple(sorted({p.host for p in other.members if p.host in out_of_sight}, key=natural))
-    return Twin(stand, other.revision or "", may_have_clients(other, serves), silent)
 
 
 def _held(record: Record) -> str:

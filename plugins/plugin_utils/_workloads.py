@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host, on_plane
-from ..module_utils._core.facts.stands import name_of, other_of, record_of
+from ..module_utils._core.facts.stands import Beside, name_of, other_of, record_of
 from ..module_utils._core.plan import hooks
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.hosts import Hosts
@@ -21,7 +21,6 @@ from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import (
     EVERYWHERE,
     Action,
-    Beside,
     Reach,
     Reality,
     Request,

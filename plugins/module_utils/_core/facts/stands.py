@@ -11,7 +11,7 @@ name."""
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .observed import Host
 from .record import REMOVED, Record, newest
@@ -43,6 +43,18 @@ class Stands:
     serves: str
     twin: str | None = None
     known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a plan knows that works on one stand of a group while there is the other one. `other` is the record of that,
+    `rollout` what a rollout has noted of the group, wherever: it goes with the endpoint. `loses`: the plan takes away what stands beside
+    the group, and no hook is to be told. `held` is why the group is to be held at what it runs, once it is given its endpoint back."""
+
+    other: Record
+    rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
+    loses: bool = False
+    held: str = ""
 
 
 def of(name: str, hosts: t.Mapping[str, Host]) -> Stands:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ..base.finding import Findings
 from ..facts.observed import LiveMember
 from ..facts.record import differs
-from ..facts.stands import name_of
+from ..facts.stands import Beside, name_of
 from ..facts.tombstone import Tombstone
 from ..hooks.hook import Hooked
 from ..spec.cache_service import CacheService
@@ -28,7 +28,7 @@ from .group import Groups
 from .group_choice import is_short
 from .reach import check_damaged, check_lost, check_reach, say_cordons
 from .service import Services
-from .situation import AnyRequest, Asked, Beside, Reality, Situation, Template, Workload
+from .situation import AnyRequest, Asked, Reality, Situation, Template, Workload
 from .slices import removal_slices, slices_of
 from .source import FromRecord, recorded
 from .steps import removal_steps, steps_of, tombstone_steps

@@ -10,7 +10,7 @@ import typing as t
 from ..base.plain import Plain, to_plain
 from ..facts.applied import IDENTITY, Applied, Identity
 from ..facts.record import REMOVED, SCHEMA, Record, TookOver
-from ..facts.stands import took_over
+from ..facts.stands import Beside, took_over
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
 from ..spec.spec import ENGINE_ROLES, Group
@@ -18,7 +18,7 @@ from ..template.cache_template import CacheTemplate
 from ..template.kept import kept_of
 from ..work.member import Member
 from .peer_snapshot import snapshot
-from .situation import Beside, Request, Situation
+from .situation import Request, Situation
 from .value import Plan
 
 # A record while it is made, as it is kept.

@@ -12,6 +12,7 @@ from ..base.words import about
 from ..facts.applied import Applied
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, ended_alike
+from ..facts.stands import Beside
 from ..facts.tombstone import Place, Tombstone
 from ..recipes.catalogue import Catalogue
 from ..spec.cache_service import CacheService
@@ -131,18 +132,6 @@ class Reality:
     def gone(self) -> set[str]:
         """Hosts of which nothing is waited for: what they had is a matter of tombstones."""
         return {*self.lost, *self.away}
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What a plan knows that works on one stand of a group while there is the other one (facts/stands.py). `other` is the record of that,
-    `rollout` what a rollout has noted of the group, wherever: it goes with the endpoint. `loses`: the plan takes away what stands beside
-    the group, and no hook is to be told. `held` is why the group is to be held at what it runs, once it is given its endpoint back."""
-
-    other: Record
-    rollout: t.Mapping[str, t.Any] = field(default_factory=dict)
-    loses: bool = False
-    held: str = ""
 
 
 Workload = t.TypeVar("Workload", bound=t.Union[Group, CacheService])

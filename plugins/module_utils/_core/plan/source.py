@@ -16,6 +16,7 @@ from ..base.finding import Findings
 from ..base.words import names
 from ..facts.applied import Applied
 from ..facts.observed import Host, LiveMember, on_plane
+from ..facts.stands import Beside
 from ..recipes.catalogue import Catalogue
 from ..runtimes.table import traits_of
 from ..spec.spec import ENGINE_ROLES, ROLES, Group
@@ -26,7 +27,7 @@ from . import drift
 from .hooks import NOTHING as NOT_WIRED
 from .hooks import Wired
 from .hosts import Hosts
-from .situation import Action, Beside, Reality, Request, Situation, To
+from .situation import Action, Reality, Request, Situation, To
 
 _UNKNOWN = "its record is of a version that did not keep how members were rendered"
 

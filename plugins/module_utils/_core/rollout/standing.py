@@ -8,6 +8,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..facts.record import Record
+from ..facts.stands import may_have_clients
 from .note import Note
 
 RUNNING = "running"
@@ -24,6 +26,14 @@ class Twin:
     revision: str = ""
     told: bool = False
     silent: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, stand: str, other: Record | None, serves: Record, out_of_sight: t.Collection[str]) -> Twin:
+        """From the records of both; without one it is members that nobody knows of."""
+        if other is None:
+            return cls(stand)
+        silent = tuple(sorted({place.host for place in other.members if place.host in out_of_sight}))
+        return cls(stand, other.revision or "", may_have_clients(other, serves), silent)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ import typing as t
 
 from ..base.finding import Findings
 from ..facts.stands import Stands
-
-# Notes of a group of which either of two stands may be what goes on.
-IN_HAND = ("changing", "soaking", "failed", "not judged")
+from .note import IN_HAND
 
 
 def in_hand(note: t.Mapping[str, t.Any]) -> bool:
