@@ -160,7 +160,7 @@ class Site:
             well &= self.fleet.carry_out(
                 made,
                 gateways=self.gateways,
-                unproven=[work.stand] if self.unproven else [],
+                unproven=[work.stand] if self.unproven and work.to == "spec" else [],
                 before_write=self._watch,
                 before_phase=lambda _phase: self._watch(),
                 hook_fails=lambda _host, _hook: self.hook_fails,

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A group is formed anew beside what serves, takes over, and the first one goes: clients are never without it, and no router reaches members
-of two formations, whoever falls over when. Both are looked at before each write of each run (tests/beside.py)."""
+"""A group is formed anew beside what serves, takes over, and the first one goes: clients are never without it, and no router reaches
+members of two formations, whoever falls over when. Both are looked at before each write of each run (tests/beside.py)."""
 
 from __future__ import annotations
 
