@@ -39,5 +39,5 @@ def say_twice(name: str, stands: Stands, note: t.Mapping[str, t.Any], findings: 
         "group-stands-twice",
         f"{name}: rollout {rollout} has formed {stands.twin} beside {stands.serves}, which is the group, and is not done with it"
         f" ({note.get('state')}): a change of one of them now could leave clients with neither.",
-        f"{ways_out(rollout).capitalize()}.".replace("Ansible-playbook", "ansible-playbook"),
+        f"{ways_out(rollout)}.",
     )
