@@ -17,6 +17,7 @@ from ..module_utils._core.base.words import counted
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
+from ..module_utils._core.facts.stands import Beside, name_of, record_of
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
@@ -26,6 +27,8 @@ from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
 from ..module_utils._core.report.users import uses
+from ..module_utils._core.rollout.twice import say_twice
+from ..module_utils._core.rollout.work import Work, of_verb
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
@@ -56,6 +59,7 @@ class One:
     plan: Plan | None = None
     refusal: Refusal | None = None
     to: To = "spec"
+    beside: Beside | None = None
 
     @property
     def from_record(self) -> bool:
@@ -105,8 +109,9 @@ class ActionModule(PdAction):
         reserved = Reserved()
         for one in every:
             self._make(one, self._asked(one, replace(run, formation=self.new_run().formation), counts, reserved))
-            # The next one sees what this one takes, and where its cache service will be. What is removed takes nothing.
-            if one.plan is not None and one.refusal is None and one.action != "remove":
+            # The next one sees what this one takes, and where its cache service will be. What is removed takes nothing, and what is
+            # cleared away beside a group is a change of this run.
+            if one.plan is not None and one.refusal is None and (one.action != "remove" or one.beside is not None):
                 reserved = reserved.beside(one.plan)
         return self._answer(every)
 
@@ -128,7 +133,11 @@ class ActionModule(PdAction):
             beside = kind == CACHE.name and bool(groups) and self.args["action"] != "evacuate"
             action = "deploy" if beside else self.args["action"]
             onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
-            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
+            works = workloads_of(kind, self)
+            if kind == GROUP.name and self.args["spec"] is None:
+                every += on_stands(self, works, raw, action, onto)
+            else:
+                every.append(One(works, str(raw["name"]), action, Findings(), to=onto))
         twice = sorted({one.name for one in every if sum(other.name == one.name for other in every) > 1})
         if twice:
             raise PdError(
@@ -138,6 +147,8 @@ class ActionModule(PdAction):
 
     def _make(self, one: One, asked: Asked) -> None:
         """Its plan, or why it is refused. A group that is refused takes nothing from the others."""
+        if one.refusal:
+            return
         try:
             if one.action == "remove":
                 entry = self._removed(one)
@@ -317,7 +328,8 @@ class ActionModule(PdAction):
             reserved=reserved,
             reach=self.reach(),
             to=one.to,
-            release=one.name in self._released(),
+            release=name_of(one.name) in self._released(),
+            beside=one.beside,
         )
 
     def _to(self, groups: t.Sequence[str]) -> dict[str, To]:
@@ -339,7 +351,7 @@ class ActionModule(PdAction):
 
     def _released(self) -> set[str]:
         """The groups that are held no more. A name that is no group's would be a group that stays held, and nobody knows."""
-        names = names_list(self.args["release"])
+        names = [name_of(name) for name in names_list(self.args["release"])]
         unknown = [name for name in names if name not in self.groups()]
         if unknown:
             raise PdError(f"pd_release: {no_such(unknown[0], self.groups(), GROUP)}")
@@ -448,6 +460,31 @@ class ActionModule(PdAction):
         seen, subject = self.seen(), one.works.subject(one.name, one.judged)
         state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
         self._display.display("\n".join(status.head(state)))
+
+
+def on_stands(action: PdAction, works: Workloads, raw: t.Mapping[str, t.Any], verb: str, onto: To) -> list[One]:
+    """What is planned of a group, by where it stands (facts/stands.py). A rollout says of which stand; everybody else works on the one that
+    is the group, unless a rollout has both in its hands."""
+    name, hosts = str(raw["name"]), action.seen().hosts
+    if raw.get("stand"):
+        given = Work(str(raw["stand"]), raw.get("to") or "spec", bool(raw.get("loses")), str(raw.get("held") or ""))
+        return [_on_stand(works, given, verb, given.to, given.beside(hosts))]
+    stands = action.stands(name)
+    serves = record_of(stands.serves, hosts)
+    note = serves.rollout if serves is not None else {}
+    found = of_verb(verb, stands, note)
+    if not found:
+        one = One(works, stands.serves, verb, Findings())
+        say_twice(name, stands, note, one.findings)
+        one.refusal = refuse(name, one.findings, "error")
+        return [one]
+    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses else None) for w in found]
+
+
+def _on_stand(works: Workloads, work: Work, verb: str, onto: To, beside: Beside | None) -> One:
+    if work.loses:
+        return One(works, work.stand, "remove", Findings(), beside=beside)
+    return One(works, work.stand, verb, Findings(), to=onto, beside=beside)
 
 
 def _planned(one: One) -> Planned:

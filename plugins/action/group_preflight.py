@@ -50,9 +50,10 @@ class ActionModule(PlanAction):
         seen = self.seen()
         hosts = seen.hosts
         # What is there of the group is checked like what is to come: as if all of it were started.
-        running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
+        stand = self.stands(name).serves
+        running = any(m.group == stand and m.alive for h in hosts.values() for m in h.members)
         self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy", release=[name])
-        one = One(Groups(self), name, self.args["action"], Findings())
+        one = One(Groups(self), stand, self.args["action"], Findings())
         judged = self._judged(one, self.spec_of(name))
         findings = judged.findings
         refusal = refuse(name, findings, "error")

@@ -26,7 +26,9 @@ from ..module_utils._core.base.values import blank, boolean
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.cordon import BY_INVENTORY, Cordon
 from ..module_utils._core.facts.observed import Host, read_host
-from ..module_utils._core.facts.record import Reader, newest
+from ..module_utils._core.facts.record import Reader
+from ..module_utils._core.facts.stands import Stands, name_of, other_of, record_of
+from ..module_utils._core.facts.stands import of as stands_of
 from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.situation import Reach, Run
 from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
@@ -156,8 +158,9 @@ class PdAction(ActionBase):
         return self.entry(name, kind)
 
     def selector(self, kind: Kind = GROUP) -> Selector | None:
-        """What the argument `name` selects; None where it is left to the action."""
-        return selectors.parse(to_plain(self.args.get("name")), kind.variable)
+        """What the argument `name` selects; None where it is left to the action. A group is selected by any of its stands."""
+        found = selectors.parse(to_plain(self.args.get("name")), kind.variable)
+        return replace(found, names=tuple(dict.fromkeys(map(name_of, found.names)))) if found is not None else None
 
     def select(self, selector: Selector, kind: Kind = GROUP, others: t.Collection[str] | None = None) -> list[str]:
         """The names of what is selected; `others` may be selected by their names beside the inventory's."""
@@ -313,6 +316,10 @@ class PdAction(ActionBase):
         said = {host: hostvars[host].get(name) for host in hosts if host in hostvars}
         return {host: str(value) for host, value in said.items() if not blank(value)}
 
+    def stands(self, name: str) -> Stands:
+        """Under which names a group stands, by what hosts said in this run."""
+        return stands_of(name, self.seen().hosts)
+
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""
         who = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -376,8 +383,9 @@ def given(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
-    """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
-    noted = newest(h.records[name] for h in hosts.values() if name in h.records)
+    """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds. A stand
+    without a record is to be what the other one is."""
+    noted = record_of(name, hosts) or record_of(other_of(name), hosts)
     return Known(hosts=hosts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 

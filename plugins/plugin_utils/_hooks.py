@@ -13,8 +13,8 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.base.reader import Reader
 from ..module_utils._core.base.words import names as listed
+from ..module_utils._core.facts.announced import Announced
 from ..module_utils._core.facts.observed import Host
-from ..module_utils._core.facts.record import newest
 from ..module_utils._core.hooks.hook import Hook
 from ..module_utils._core.plan.hooks import NOTHING, SKIP, Wired
 from ..module_utils._core.spec.endpoint import VARIABLE, read_hook
@@ -82,12 +82,14 @@ def _check_alone(name: str, hook: Hook | None, known: t.Mapping[str, t.Any], fin
 
 
 def wired(
-    action: PdAction, group: str, named: t.Iterable[str], hosts: t.Mapping[str, Host], findings: Findings
+    action: PdAction,
+    recorded: t.Sequence[t.Mapping[str, Announced]],
+    named: t.Iterable[str],
+    hosts: t.Mapping[str, Host],
+    findings: Findings,
 ) -> Wired:
-    """The hooks that a plan of a group may have to tell: those of its spec, and those that its record says know it."""
-    noted = newest(host.records[group] for host in hosts.values() if group in host.records)
-    recorded = noted.endpoint.hooks if noted else {}
-    every = list(dict.fromkeys((*named, *recorded)))
+    """The hooks that a plan of a group may have to tell: those that are named, by its spec, and those that its records say know it."""
+    every = list(dict.fromkeys((*named, *(name for one in recorded for name in one))))
     if not every:
         return NOTHING
     entries, found = _entries(action), {}
@@ -96,7 +98,7 @@ def wired(
         if hook is not None:
             found[name] = (hook, tuple(action.pattern_hosts(hook.hosts)))
     concerned = {host for _hook, its in found.values() for host in its}
-    concerned |= {host for one in recorded.values() for host in one.hosts}
+    concerned |= {host for known in recorded for one in known.values() for host in one.hosts}
     away = _away(action, concerned)
     gone = frozenset(host for host, why in away.items() if why == _GONE)
     skip = _skipped(action, {*entries, *_recorded(hosts)})

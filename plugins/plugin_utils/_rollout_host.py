@@ -39,8 +39,9 @@ class RolloutHostAction(PdAction):
         self.who = {**holder(state["run"]), "dead": sorted({lock for one in known.values() for lock in one.dead})}
         return folder, folder.turn(), known
 
-    def ask(self, names: t.Collection[str], module: str, arguments: t.Mapping[str, t.Any]) -> dict[str, Plain]:
-        """What the module says of each group, kept."""
+    def ask(self, called: t.Mapping[str, str], module: str, arguments: t.Mapping[str, t.Any]) -> dict[str, Plain]:
+        """What the module says of each group, kept. `called` are the groups by what the module calls them."""
+        names = called.values()
         folder = RolloutFolder(str(self.args["rollout"]))
         number = folder.turn()["number"]
 
@@ -61,6 +62,7 @@ class RolloutHostAction(PdAction):
         found = result.get("workloads")
         if not isinstance(found, dict) or result.get("failed"):
             said = "its module fell over" if "module_stdout" in result else str(result.get("msg") or "no reason given")
-            found = nothing(said)
+            found = {key: nothing(said)[name] for key, name in called.items()}
+        found = {called[key]: one for key, one in found.items()}
         folder.say(self.what, number, self.host, found)
         return found

@@ -13,6 +13,8 @@ from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host, on_plane
+from ..module_utils._core.facts.stands import Beside, name_of, other_of, record_of
+from ..module_utils._core.plan import hooks
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.reserved import NOTHING as NOTHING_RESERVED
@@ -67,8 +69,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to`, `release` and `evacuated` as
-    in a plan's Request."""
+    """What is wanted of a workload, and what this run has seen; `name` is what hosts know it by. `lost`, `away`, `fence`, `forget`, `to`,
+    `release`, `beside` and `evacuated` as in a plan's Request."""
 
     name: str
     hosts: t.Mapping[str, Host]
@@ -85,6 +87,7 @@ class Asked:
     reach: Reach = EVERYWHERE
     to: To = "spec"
     release: bool = False
+    beside: Beside | None = None
 
     def on_plane(self, plane: str) -> Asked:
         """The same as a mode sees the hosts that needs this of their KV interfaces."""
@@ -125,7 +128,7 @@ class Workloads:
 
     def check_known(self, name: str, hosts: t.Mapping[str, Host]) -> None:
         """A slip of the keyboard must not look like a workload that is gone already."""
-        if name not in self.known_names(hosts):
+        if name_of(name) not in self.known_names(hosts):
             raise PdError(no_such(name, self.action.entries(self.kind), self.kind, workload.names_on(hosts, self.kind)))
 
     def known(self, name: str, entry: t.Any, hosts: t.Mapping[str, Host]) -> Known:  # noqa: ARG002
@@ -180,13 +183,14 @@ class Groups(Workloads):
         return known_of(name, hosts, self.patterns(name, entry))
 
     def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:
-        return self.action.patterns_of(name, entry)
+        return self.action.patterns_of(name_of(name), entry)
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:
-        verdict = self.action.verdict(name, entry, known)
-        if verdict.group is not None:
-            _hooks.check(self.action, verdict.group, verdict.findings)
-        return Judged(name, verdict.findings, verdict.group, verdict.template)
+        verdict = self.action.verdict(name_of(name), entry, known)
+        if verdict.group is None:
+            return Judged(name, verdict.findings, None, verdict.template)
+        _hooks.check(self.action, verdict.group, verdict.findings)
+        return Judged(name, verdict.findings, replace(verdict.group, stands_as=name), verdict.template)
 
     def places(self, judged: Judged) -> list[Place]:
         roles = judged.spec.roles.values() if isinstance(judged.spec, Group) else ()
@@ -231,8 +235,9 @@ class Groups(Workloads):
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
             evacuated=asked.evacuated,
-            wired=_hooks.wired(self.action, group.name, group.endpoint.hooks, asked.hosts, Findings()),
+            wired=self._wired(group.endpoint.hooks, asked, Findings()),
             release=asked.release,
+            beside=asked.beside,
             catalogue=self.action.catalogue(),
         )
 
@@ -247,8 +252,14 @@ class Groups(Workloads):
 
     def _of_record(self, entry: t.Any, asked: Asked) -> FromRecord:
         patterns = self.patterns(asked.name, entry)
-        group = spec_parse(asked.name, entry, Findings()) if entry is not None else None
+        group = spec_parse(name_of(asked.name), entry, Findings()) if entry is not None else None
         named = group.endpoint.hooks if group else ()
+        noted = record_of(asked.name, asked.hosts)
+        if group is not None and noted is not None and asked.beside is not None:
+            # It gets its endpoint back as it is.
+            counts = {role: noted.desired.get(role, one.replicas) for role, one in group.roles.items()}
+            roles = {role: replace(one, replicas=counts[role]) for role, one in group.roles.items()}
+            group = replace(group, roles=roles)
         return FromRecord(
             asked.name,
             t.cast("Action", asked.action),
@@ -258,13 +269,22 @@ class Groups(Workloads):
             self.action.catalogue(),
             group,
             asked.release,
-            _hooks.wired(self.action, asked.name, named, asked.hosts, Findings()),
+            self._wired(named, asked, Findings()),
+            asked.beside,
         )
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         silent = asked.silent(self.patterns(asked.name, entry))
-        known = _hooks.wired(self.action, asked.name, (), asked.hosts, findings)
-        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent), wired=known), findings)
+        known = self._wired((), asked, findings)
+        removed = core_plan.Removal(asked.name, asked.reality(silent), wired=known, beside=asked.beside)
+        return core_plan.removal(removed, findings)
+
+    def _wired(self, named: t.Iterable[str], asked: Asked, findings: Findings) -> hooks.Wired:
+        """The hooks that a plan may have to tell: those that are named, and those that know the group by the record of either stand."""
+        stands = (asked.name, other_of(asked.name)) if asked.beside is not None else (asked.name,)
+        noted = (record_of(stand, asked.hosts) for stand in stands)
+        recorded = [one.endpoint.hooks for one in noted if one is not None]
+        return _hooks.wired(self.action, recorded, named, asked.hosts, findings)
 
 
 class Caches(Workloads):

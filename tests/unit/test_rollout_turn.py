@@ -164,9 +164,9 @@ def test_a_group_that_was_interrupted_is_changed_again_before_anybody_else_whate
     [
         (
             {"what": ("the image of h1 is another",)},
-            "it was restarted, and something is still to be changed (the image of h1 is another)",
+            "it was changed, and something is still to be changed (the image of h1 is another)",
         ),
-        ({"state": "partial", "message": "no router"}, "it was restarted, and is partial: no router"),
+        ({"state": "partial", "message": "no router"}, "it was changed, and is partial: no router"),
     ],
 )
 def test_what_a_run_has_changed_and_is_not_what_it_was_to_be_is_not_changed_for_ever(change, why):

@@ -12,6 +12,7 @@ from ..base.words import about
 from ..facts.applied import Applied
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, ended_alike
+from ..facts.stands import Beside
 from ..facts.tombstone import Place, Tombstone
 from ..recipes.catalogue import Catalogue
 from ..spec.cache_service import CacheService
@@ -160,13 +161,15 @@ class Asked(t.Generic[Workload, Template]):
     release: bool = False
     # What a formation of the record can be carried by.
     catalogue: Catalogue | None = None
+    beside: Beside | None = None
     kept: Applied | None = None
     waits: Asked[Workload, Template] | None = None
     unkept: str = ""
 
     @property
     def name(self) -> str:
-        return self.workload.name
+        """What hosts know it by."""
+        return self.workload.stand
 
     @property
     def hosts(self) -> Hosts:
