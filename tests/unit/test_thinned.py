@@ -166,6 +166,21 @@ def test_who_is_expected_is_in_the_patterns(pattern: str, absent: list[str]) -> 
     assert action(group_validate.ActionModule, variables, None, groups).absent(pattern) == absent
 
 
+@pytest.mark.parametrize(
+    ("here", "says"),
+    [
+        ("12", "h3 is not in the inventory: no member comes there."),
+        (
+            "13",
+            "h2 is not in the inventory and may still run demo-decode-0: nothing of the group is replaced or restarted.",
+        ),
+    ],
+)
+def test_a_deploy_says_what_follows_for_the_group(here: str, says: str) -> None:
+    made = Run(True, here, pd_expected_hosts=EXPECTED).act(group_plan, name="demo")
+    assert [one["message"] for one in made["findings"]] == [says]
+
+
 def test_heal_says_why_it_sees_nothing_of_a_group() -> None:
     made = Run(True, "3", pd_expected_hosts=EXPECTED).act(group_plan, name="demo", action="heal")
     (found,) = made["findings"]
