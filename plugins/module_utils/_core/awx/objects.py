@@ -400,17 +400,18 @@ def _access(wanted: Wanted) -> t.Iterator[Object]:
         changes, approves = CHANGERS in roles, "approvers" in roles
         common = {kind: [actor], "lookup_organization": wanted.names.organization}
         plan = [wanted.names.of("plan")] if approves and "plan" in templates else []
-        for role, of, holds, state in (
-            ("execute", {"job_templates": allowed}, allowed, "present"),
-            ("execute", {"job_templates": others}, others, "absent"),
-            ("execute", {"workflows": workflow}, workflow, "present" if changes else "absent"),
-            ("approval", {"workflows": workflow}, workflow, "present" if approves else "absent"),
+        for role, kind_of, things, granted in (
+            ("execute", "job_templates", allowed, True),
+            ("execute", "job_templates", others, False),
+            ("execute", "workflows", workflow, changes),
+            ("approval", "workflows", workflow, approves),
             # Who approves a plan must see it.
-            ("read", {"job_templates": plan}, plan, "present"),
+            ("read", "job_templates", plan, True),
         ):
-            if holds:
-                told = f"{actor} may {'' if state == 'present' else 'not '}{role}: {names(of[next(iter(of))])}"
-                yield Object("role", told, {"role": role, **of, **common, "state": state})
+            if things:
+                told = f"{actor} may {'' if granted else 'not '}{role}: {names(things)}"
+                state = "present" if granted else "absent"
+                yield Object("role", told, {"role": role, kind_of: things, **common, "state": state})
 
 
 def _actors(wanted: Wanted) -> dict[tuple[str, str], set[str]]:
