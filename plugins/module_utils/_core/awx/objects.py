@@ -17,6 +17,7 @@ from .survey import Choices, survey
 OPERATORS, CHANGERS, NOBODY = "operators", "changers", "nobody"
 _MAY = {OPERATORS: (OPERATORS,), CHANGERS: (OPERATORS, CHANGERS)}
 _OURS = ("survey", "who")
+_VERBS = {"execute": "launch", "approval": "approve", "read": "see"}
 _NO_GALAXY = (
     "Without one AWX installs nothing of the project's collections/requirements.yml, and says nothing of it: name one that is there, give"
     " awx_galaxy_url to have one made, or leave it empty where the execution environment has the collections."
@@ -409,7 +410,7 @@ def _access(wanted: Wanted) -> t.Iterator[Object]:
             ("read", "job_templates", plan, True),
         ):
             if things:
-                told = f"{actor} may {'' if granted else 'not '}{role}: {names(things)}"
+                told = f"{actor} may {'' if granted else 'not '}{_VERBS[role]}: {names(things)}"
                 state = "present" if granted else "absent"
                 yield Object("role", told, {"role": role, kind_of: things, **common, "state": state})
 
