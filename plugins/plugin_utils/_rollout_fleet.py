@@ -19,6 +19,7 @@ from ..module_utils._core.rollout.standing import Standing
 from ..module_utils._core.spec.selector import labels_of
 from ._action import PdAction
 from ._workloads import Asked, Groups
+from .locking import of_dead
 
 Plain = dict[str, t.Any]
 
@@ -35,6 +36,8 @@ class Known:
     hosts: tuple[str, ...] = ()
     # What a return is onto: what runs by its record, as long as that is not what the rollout brings, else what ran before.
     back: To = "previous"
+    # Its locks that dead runs of this machine have left on hosts.
+    dead: tuple[str, ...] = ()
 
     def to_plain(self) -> Plain:
         standing = {**to_plain(self.standing), "note": None}
@@ -47,6 +50,7 @@ class Known:
             "serial": self.serial,
             "hosts": list(self.hosts),
             "back": self.back,
+            "dead": list(self.dead),
         }
 
     @classmethod
@@ -55,7 +59,15 @@ class Known:
         for key in ("hosts", "what", "silent"):
             told[key] = tuple(told.get(key) or ())
         told["note"] = notes.read(raw["note"], "a note of this run")
-        return cls(Standing(**told), tuple(raw["keeps"]), raw.get("formation"), int(raw["serial"]), tuple(raw["hosts"]))
+        return cls(
+            Standing(**told),
+            tuple(raw["keeps"]),
+            raw.get("formation"),
+            int(raw["serial"]),
+            tuple(raw["hosts"]),
+            raw["back"],
+            tuple(raw.get("dead") or ()),
+        )
 
 
 class Looking:
@@ -94,7 +106,9 @@ class Looking:
             no_return=self._no_return(name, entry, back) if self.returns and record.members else "",
             damaged=damaged,
         )
-        return Known(standing, tuple(sorted(records, key=natural)), record.formation, record.serial, mine, back)
+        keeps = tuple(sorted(records, key=natural))
+        dead = of_dead(host.locks.get(name) for host in self.seen.hosts.values())
+        return Known(standing, keeps, record.formation, record.serial, mine, back, tuple(dict.fromkeys(dead)))
 
     def looked_at(self, hosts: t.Iterable[str]) -> bool:
         """Whether all of these were asked in this look."""
