@@ -18,6 +18,10 @@ from ..plugin_utils._plain import to_plain
 _NOT_YET = ("not found", "could not find", "missing items")
 # What AWX says of what a user has forgotten, and what to do then.
 _WAYS_OUT = {
+    "PATCH to /api/v2/credential_types": (
+        "AWX changes no fields of a credential type that a credential has. Run this once with -e '{\"awx_secrets\": []}', which takes both"
+        " away, and then as it is: the values have to be written again."
+    ),
     "Playbook not found for project": "The project's repository has no such file: copy it from examples/awx, push it, and run this again.",
 }
 _WRITTEN = (

@@ -261,7 +261,7 @@ def readers() -> dict[str, set[str]]:
     for line in (ROOT / "docs/playbooks.md").read_text(encoding="utf-8").splitlines():
         if not line.startswith("| `pd_"):
             continue
-        _, names, where, *_rest = line.split("|")
+        names, where = line.split("|")[1:3]
         last = last if where.strip() == "the same" else where
         rows.update({name: {one.strip() for one in last.split(",")} for name in re.findall(r"`(pd_\w+)`", names)})
     return rows

@@ -17,6 +17,7 @@ from .survey import Choices, survey
 OPERATORS, CHANGERS, NOBODY = "operators", "changers", "nobody"
 _MAY = {OPERATORS: (OPERATORS,), CHANGERS: (OPERATORS, CHANGERS)}
 _OURS = ("survey", "who")
+_VERBS = {"execute": "launch", "approval": "approve", "read": "see"}
 _NO_GALAXY = (
     "Without one AWX installs nothing of the project's collections/requirements.yml, and says nothing of it: name one that is there, give"
     " awx_galaxy_url to have one made, or leave it empty where the execution environment has the collections."
@@ -400,17 +401,18 @@ def _access(wanted: Wanted) -> t.Iterator[Object]:
         changes, approves = CHANGERS in roles, "approvers" in roles
         common = {kind: [actor], "lookup_organization": wanted.names.organization}
         plan = [wanted.names.of("plan")] if approves and "plan" in templates else []
-        for role, of, holds, state in (
-            ("execute", {"job_templates": allowed}, allowed, "present"),
-            ("execute", {"job_templates": others}, others, "absent"),
-            ("execute", {"workflows": workflow}, workflow, "present" if changes else "absent"),
-            ("approval", {"workflows": workflow}, workflow, "present" if approves else "absent"),
+        for role, kind_of, things, granted in (
+            ("execute", "job_templates", allowed, True),
+            ("execute", "job_templates", others, False),
+            ("execute", "workflows", workflow, changes),
+            ("approval", "workflows", workflow, approves),
             # Who approves a plan must see it.
-            ("read", {"job_templates": plan}, plan, "present"),
+            ("read", "job_templates", plan, True),
         ):
-            if holds:
-                told = f"{actor} may {'' if state == 'present' else 'not '}{role}: {names(of[next(iter(of))])}"
-                yield Object("role", told, {"role": role, **of, **common, "state": state})
+            if things:
+                told = f"{actor} may {'' if granted else 'not '}{_VERBS[role]}: {names(things)}"
+                state = "present" if granted else "absent"
+                yield Object("role", told, {"role": role, kind_of: things, **common, "state": state})
 
 
 def _actors(wanted: Wanted) -> dict[tuple[str, str], set[str]]:
