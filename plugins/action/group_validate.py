@@ -12,15 +12,15 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text, sentences
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import integer
-from ..module_utils._core.base.words import MOST_HOSTS, by_number, counted, names
+from ..module_utils._core.base.words import by_number, counted, names
 from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.spec.known import Known
-from ..module_utils._core.spec.selector import Selector, nearest
+from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS, Kind
 from ..plugin_utils import approval
-from ..plugin_utils._absent import named
+from ..plugin_utils._absent import named, say
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._look import look_at
@@ -198,22 +198,17 @@ class ActionModule(PdAction):
                     "Name a group or host that exists; see ansible-inventory --graph.",
                     list(place.roles),
                 )
-        for absent_, places in absentees.items():
-            self._say_absent(places, absent_, judged)
-
-    def _say_absent(self, places: t.Sequence[Place], absent: t.Sequence[str], judged: Judged) -> None:
         known = self._inventory()
-        near = nearest(absent[0], [*known.hosts, *known.groups]) if len(absent) == 1 else ""
-        it, is_ = by_number(absent, "it", "them"), by_number(absent, "it is", "they are")
-        none = by_number(absent, "no host or group of that name", "no hosts or groups of these names")
-        judged.findings.error(
-            "hosts-absent",
-            f"{names(f'{place.where}.hosts' for place in places)} {by_number(places, 'names', 'name')} {names(absent, MOST_HOSTS)}, and"
-            f" the inventory of this run has {none}.",
-            f"{near}Put {it} back into the inventory (in AWX, enable {it}), or take {it} out of the pattern. If {is_} fenced for good,"
-            f" say so: -e pd_lost_hosts={','.join(absent)}",
-            [role for place in places for role in place.roles],
-        )
+        for gone, places in absentees.items():
+            is_ = by_number(gone, "it is", "they are")
+            say(
+                judged.findings,
+                [f"{place.where}.hosts" for place in places],
+                gone,
+                [*known.hosts, *known.groups],
+                f"If {is_} fenced for good, say so: -e pd_lost_hosts={','.join(gone)}",
+                [role for place in places for role in place.roles],
+            )
 
 
 def _line(group: str, result: dict[str, t.Any]) -> str:

@@ -15,6 +15,9 @@ from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.inventory import expand_hostname_range
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.base.words import MOST_HOSTS, by_number, names
+from ..module_utils._core.spec.selector import nearest
 from ._plain import names_list, to_plain
 
 # By groups of the inventory, the names of the hosts that they have.
@@ -32,9 +35,30 @@ def named(pattern: str) -> list[str]:
     return [term for term in terms if term and not _NO_NAME.match(term) and term not in LOCALHOST]
 
 
-def expected(raw: object, plain: t.Callable[[t.Any], t.Any]) -> dict[str, list[str]]:
-    """The hosts that each group is to have, ranges written out. `raw` is the variable as the play has it, `plain` templates a value. Raises
-    PdError for what cannot be read, and for what is made of the inventory: whoever is absent there would be absent here."""
+def say(
+    findings: Findings,
+    places: t.Sequence[str],
+    absent: t.Sequence[str],
+    known: t.Iterable[str],
+    otherwise: str,
+    roles: t.Iterable[str] = (),
+) -> None:
+    """The finding for patterns, by their places, that name what is absent. `known` are the names that there are, `otherwise` is another way
+    out."""
+    near = nearest(absent[0], known) if len(absent) == 1 else ""
+    it, none = by_number(absent, "it", "them"), by_number(absent, "no host or group of that name", "none of these")
+    findings.error(
+        "hosts-absent",
+        f"{names(places)} {by_number(places, 'names', 'name')} {names(absent, MOST_HOSTS)}, and the inventory of this run has {none}.",
+        f"{near}Put {it} back into the inventory (in AWX, enable {it}), or take {it} out of the pattern. {otherwise}",
+        roles,
+    )
+
+
+def expected(raw: object, plain: t.Callable[[t.Any], t.Any], groups: t.Collection[str]) -> dict[str, list[str]]:
+    """The hosts that each of the inventory's `groups` is to have, ranges written out. `raw` is the variable as the play has it, `plain`
+    templates a value. Raises PdError for what cannot be read, for a group that there is not, and for what is made of the inventory: whoever
+    is absent there would be absent here."""
     if any(_OF_INVENTORY.search(text) for text in _texts(raw)):
         raise PdError(
             f"{VARIABLE} is made of the inventory itself, so it would never miss a host. Write the names out, or have"
@@ -43,14 +67,16 @@ def expected(raw: object, plain: t.Callable[[t.Any], t.Any]) -> dict[str, list[s
     found = to_plain(plain(raw))
     if not isinstance(found, dict):
         raise PdError(f"{VARIABLE} is no dictionary. {_FORM}.")
-    return {str(group): _hosts(str(group), names) for group, names in found.items()}
+    for group in (str(one) for one in found if str(one) not in groups):
+        raise PdError(f"{VARIABLE}.{group}: the inventory has no group of that name. {nearest(group, groups)}{_FORM}.")
+    return {str(group): _hosts(str(group), its) for group, its in found.items()}
 
 
-def _hosts(group: str, names: object) -> list[str]:
-    if not isinstance(names, (str, list)) or any(not isinstance(one, str) for one in names):
-        raise PdError(f"{VARIABLE}.{group}: {str(names)[:80]!r} is no list of names. {_FORM}.")
+def _hosts(group: str, written: object) -> list[str]:
+    if not isinstance(written, (str, list)) or any(not isinstance(one, str) for one in written):
+        raise PdError(f"{VARIABLE}.{group}: {str(written)[:80]!r} is no list of names. {_FORM}.")
     hosts: list[str] = []
-    for name in names_list(names):
+    for name in names_list(written):
         if not name.rpartition("[")[1]:
             hosts.append(name)
             continue

@@ -224,9 +224,10 @@ class PdAction(ActionBase):
     def _expecting(self) -> InventoryManager:
         """The inventory with the hosts that it is expected to have."""
         raw = self.task_vars.get(EXPECTED)
-        wanted = {} if blank(raw) else expected(raw, self._templated)
+        groups = self._groups_of_inventory()
+        wanted = {} if blank(raw) else expected(raw, self._templated, groups)
         every = {"all": [host for hosts in wanted.values() for host in hosts]}
-        return _manager(self._groups_of_inventory(), wanted, every)
+        return _manager(groups, wanted, every)
 
     def _groups_of_inventory(self) -> dict[str, list[str]]:
         return {str(name): list(hosts) for name, hosts in (self.task_vars.get("groups") or {}).items()}

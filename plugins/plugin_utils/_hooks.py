@@ -19,6 +19,7 @@ from ..module_utils._core.hooks.hook import Hook
 from ..module_utils._core.plan.hooks import NOTHING, SKIP, Wired
 from ..module_utils._core.spec.endpoint import VARIABLE, read_hook
 from ..module_utils._core.spec.spec import Group
+from ._absent import named, say
 from ._action import PdAction
 from ._plain import names_list, to_plain
 
@@ -60,7 +61,12 @@ def check(action: PdAction, group: Group, findings: Findings) -> None:
             continue
         hook = _read(action, name, findings)
         _check_alone(name, hook, known, findings)
-        if hook is not None and not action.pattern_hosts(hook.hosts):
+        absent = [] if hook is None else [one for one in named(hook.hosts) if one in action.absent(hook.hosts)]
+        if absent and name not in names_list(action.variable(SKIP)):
+            inventory = action._inventory()
+            otherwise = f"To go on without the hook, whose clients are told nothing then: -e {SKIP}={name}"
+            say(findings, [f"{VARIABLE}.{name}.hosts"], absent, [*inventory.hosts, *inventory.groups], otherwise)
+        elif hook is not None and not action.pattern_hosts(hook.hosts):
             findings.error(
                 "no-hosts",
                 f"{VARIABLE}.{name}.hosts: the pattern {hook.hosts!r} matches no host of the inventory.",

@@ -148,23 +148,55 @@ def test_what_a_pattern_does_not_name_is_not_absent(pattern: str) -> None:
     ("pattern", "absent"),
     [
         ("nodes", ["h2"]),
-        ("all", ["h2"]),
-        ("h*", ["h2"]),
+        ("others", ["h4"]),
+        ("nodes,others", ["h2", "h4"]),
+        ("all", ["h2", "h4"]),
+        ("h*", ["h2", "h4"]),
         ("nodes:!h2", []),
         ("all:&nodes", ["h2"]),
         ("h1", []),
         ("h2:h1", ["h2"]),
-        ("others", ["h4"]),
-        ("nodes,others", ["h2", "h4"]),
         ("localhost", []),
         ("", []),
     ],
 )
 def test_who_is_expected_is_in_the_patterns(pattern: str, absent: list[str]) -> None:
-    variables = (
-        {"pd_expected_hosts": {**EXPECTED, "others": "h4"}} if "others" in pattern else {"pd_expected_hosts": EXPECTED}
-    )
-    assert action(group_validate.ActionModule, variables, None, {"nodes": ["h3", "h1"]}).absent(pattern) == absent
+    groups = {"nodes": ["h3", "h1"], "others": []}
+    variables = {"pd_expected_hosts": {**EXPECTED, "others": "h4"}}
+    assert action(group_validate.ActionModule, variables, None, groups).absent(pattern) == absent
+
+
+@pytest.mark.parametrize(
+    ("here", "says"),
+    [
+        ("12", "h3 is not in the inventory: no member comes there."),
+        (
+            "13",
+            "h2 is not in the inventory and may still run demo-decode-0: nothing of the group is replaced or restarted.",
+        ),
+    ],
+)
+def test_a_deploy_says_what_follows_for_the_group(here: str, says: str) -> None:
+    made = Run(True, here, pd_expected_hosts=EXPECTED).act(group_plan, name="demo")
+    assert [one["message"] for one in made["findings"]] == [says]
+
+
+def test_heal_says_why_it_sees_nothing_of_a_group() -> None:
+    made = Run(True, "3", pd_expected_hosts=EXPECTED).act(group_plan, name="demo", action="heal")
+    (found,) = made["findings"]
+    assert "no host that was looked at has a record of it (h1, h2 are not in the inventory)" in found["message"]
+    assert found["hint"] == "Put them back into the inventory (in AWX, enable them)."
+
+
+@pytest.mark.parametrize(("skip", "refused"), [("", True), ("edge", False)])
+def test_a_hook_whose_host_is_absent_would_not_be_told(skip: str, refused: bool) -> None:
+    run = Run(True, "12", pd_skip_hooks=skip)
+    run.variables["pd_groups"]["demo"]["endpoint"] = {"hooks": ["edge"]}
+    run.variables["pd_endpoint_hooks"] = {
+        "edge": {"kind": "file_sd", "hosts": "h1,gw2", "file": "/etc/prometheus/pd/${group}.json"}
+    }
+    assert run.does("validate") == (ABSENT if refused else "valid")
+    assert ("pd_endpoint_hooks.edge.hosts names gw2" in run.shown) is refused
 
 
 def test_status_says_who_is_absent() -> None:
@@ -186,13 +218,14 @@ def test_status_says_who_is_absent() -> None:
         ({"nodes": "h[3:1]"}, "pd_expected_hosts.nodes: 'h[3:1]' is no range of names"),
         ({"nodes": "h[x"}, "is no range of names"),
         ({"nodes": "{{ groups.nodes }}"}, "is made of the inventory itself"),
+        ({"nods": "h1"}, "pd_expected_hosts.nods: the inventory has no group of that name. Did you mean 'nodes'?"),
         ("{{ groups }}", "is made of the inventory itself"),
         ({"nodes": ["{{ query('inventory_hostnames', 'nodes') }}"]}, "is made of the inventory itself"),
     ],
 )
 def test_what_cannot_be_expected(written: t.Any, says: str) -> None:
     with pytest.raises(PdError, match=r"^pd_expected_hosts") as error:
-        _absent.expected(written, lambda raw: raw)
+        _absent.expected(written, lambda raw: raw, ["nodes"])
     assert says in str(error.value)
 
 

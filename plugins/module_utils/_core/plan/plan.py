@@ -131,11 +131,14 @@ def _healed(asked: FromRecord, way: Groups, findings: Findings) -> Plan:
     situation = Situation.of(name, reality.hosts, reality.silent, reality.gone, way.kind.joined)
     lives = any(m.alive and not m.draining for m in situation.members)
     if situation.noted is None or not (lives or situation.unknown):
+        unseen = dict.fromkeys(reality.silent if situation.noted is None else (), ())
         what = "nothing of it runs" if situation.noted and situation.last.members else "it is not deployed"
+        if unseen:
+            what = f"no host that was looked at has a record of it ({reality.reach.of_hosts(unseen)})"
         findings.warning(
             "nothing-runs",
             f"{name}: {what}, and what is healed is a group that serves in part: nothing is formed anew.",
-            f"Deploy it: ansible-playbook inferops.pd.deploy -e pd_group={name}.",
+            reality.reach.ways_out(unseen) or f"Deploy it: ansible-playbook inferops.pd.deploy -e pd_group={name}.",
         )
         return _nothing(asked, situation)
     situation = _situation(name, reality, way.kind, asked.action, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..base.words import about
+from ..base.words import about, by_number
 from ..facts.applied import Applied
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, ended_alike
@@ -83,14 +83,17 @@ class Reach:
 
     def ways_out(self, hosts: t.Iterable[str]) -> str:
         """What brings these hosts back, each way once."""
-        return " ".join(filter(None, (self.way_out(why) for why in dict.fromkeys(map(self.why, sorted(hosts))))))
+        whys = [self.why(host) for host in sorted(hosts)]
+        return " ".join(filter(None, (self.way_out(why, whys.count(why)) for why in dict.fromkeys(whys))))
 
-    def way_out(self, why: str) -> str:
+    def way_out(self, why: str, hosts: int = 1) -> str:
+        """What brings back so many hosts of which nothing is known for that reason."""
+        it = by_number(hosts, "it", "them")
         return {
-            _ABSENT: "Put it back into the inventory (in AWX, enable it).",
+            _ABSENT: f"Put {it} back into the inventory (in AWX, enable {it}).",
             _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
             _PASSED: "Run without pd_group: then every host of the play is looked at.",
-            _SILENT: "Bring the host back.",
+            _SILENT: f"Bring the {by_number(hosts, 'host', 'hosts')} back.",
             _HIDDEN: "Run with become (ansible_become: true), as the user who deployed.",
         }.get(why, "")
 
