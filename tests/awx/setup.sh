@@ -81,10 +81,13 @@ place_of_awx() { # Prints the folder of what is built of the source
         echo "$cache/awx-${commit:0:12}-$recipe"
     elif [ -f "${PD_AWX_SOURCE:-}" ]; then
         echo "$cache/awx-$(sha256sum "$PD_AWX_SOURCE" | cut -c1-12)-$recipe"
-    elif newest=$(ls -t "$cache"/awx-*-"$recipe"/.complete 2>/dev/null | head -n 1) && [ -n "$newest" ]; then
-        dirname "$newest"
+    elif [ -n "${PD_AWX_SOURCE:-}" ]; then
+        say "PD_AWX_SOURCE: '$PD_AWX_SOURCE' is neither a git repository of AWX nor a tarball of its tree"
+        return 1
+    elif newest=$(find "$cache" -maxdepth 2 -path "$cache/awx-*-$recipe/.complete" -printf '%T@ %h\n' | sort -n | tail -n 1) && [ -n "$newest" ]; then
+        echo "${newest#* }"
     else
-        say "PD_AWX_SOURCE='${PD_AWX_SOURCE:-}' is no source of AWX, and nothing was built before."
+        say "PD_AWX_SOURCE names no source of AWX, and nothing was built before:"
         say "git clone https://github.com/ansible/awx, then PD_AWX_SOURCE=/path/to/awx make test-awx"
         return 1
     fi
