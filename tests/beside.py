@@ -7,6 +7,7 @@ order in which roles/rollout has them."""
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import memory
 from builders import ENGINE, ROUTER, Fleet, judge, spec
@@ -209,10 +210,10 @@ class Site:
                 self.clock,
                 Run(began, resume=resume, release=(NAME,) if release else (), tried=dict(tried)),
             )
-            for note in turn.notes.values():
-                self._note(note)
-            if turn.kind == "end":
-                return turn
+            # A run after this one would not know of it.
+            lost = [note for note in turn.notes.values() if not self._note(note)]
+            if turn.kind == "end" or lost:
+                return replace(turn, kind="end", failed=turn.failed or bool(lost))
             if turn.kind == "soak":
                 self.clock = max(self.clock, turn.until or 0.0)
             self._do(turn, self.standing(release), tried)
@@ -235,16 +236,19 @@ class Site:
         elif note is not None and turn.kind == "change" and not well:
             self._note(note.failed(self.clock, "it did not end well"))
 
-    def _note(self, note: Note) -> None:
-        """Into the record of the stand that is the group, on each host that answers."""
+    def _note(self, note: Note) -> bool:
+        """Into the record of the stand that is the group, on each host that answers; whether it is on any."""
         self._watch()
         found, hosts = self.stands(), self.hosts()
         record = stands.record_of(found.serves, hosts)
+        written = False
         for host in hosts if record else ():
             store = memory.FactsStore(self.fleet.facts[host])
             if record is not None and store.record(found.serves):
                 given = {"note": note.to_plain(), "formation": record.formation, "serial": record.serial}
-                write_notes(t.cast("t.Any", store), {found.serves: given}, {"run": "r", "who": "r"})
+                told = write_notes(t.cast("t.Any", store), {found.serves: given}, {"run": "r", "who": "r"})
+                written |= not told[found.serves].get("failed")
+        return written
 
     def loses(self, host: str) -> None:
         self.fleet.silent.add(host)

@@ -24,6 +24,7 @@ from ..module_utils._core.spec.spec import Group
 from ._action import PdAction
 from ._plain import names_list
 from ._workloads import Asked, Groups, Judged
+from .locking import of_dead
 
 Plain = dict[str, t.Any]
 
@@ -40,6 +41,8 @@ class Known:
     hosts: tuple[str, ...] = ()
     # What a return is onto: what runs by its record, as long as that is not what the rollout brings, else what ran before.
     back: To = "previous"
+    # Its locks that dead runs of this machine have left on hosts.
+    dead: tuple[str, ...] = ()
 
     def to_plain(self) -> Plain:
         standing = {**to_plain(self.standing), "note": None, "twin": None}
@@ -54,6 +57,7 @@ class Known:
             "serial": self.serial,
             "hosts": list(self.hosts),
             "back": self.back,
+            "dead": list(self.dead),
         }
 
     @classmethod
@@ -64,7 +68,15 @@ class Known:
         told["note"] = notes.read(raw["note"], "a note of this run")
         twin = raw.get("twin")
         told["twin"] = Twin(**{**twin, "silent": tuple(twin.get("silent") or ())}) if twin else None
-        return cls(Standing(**told), tuple(raw["keeps"]), raw.get("formation"), int(raw["serial"]), tuple(raw["hosts"]))
+        return cls(
+            Standing(**told),
+            tuple(raw["keeps"]),
+            raw.get("formation"),
+            int(raw["serial"]),
+            tuple(raw["hosts"]),
+            raw["back"],
+            tuple(raw.get("dead") or ()),
+        )
 
 
 class Looking:
@@ -117,7 +129,9 @@ class Looking:
         if self.beside and standing.pending:
             standing = replace(standing, no_hook=self._no_hook(judged), no_room=self._no_room(standing, entry, record))
         every = mine if other is None else tuple(sorted({*mine, *(p.host for p in other.members)}, key=natural))
-        return Known(standing, tuple(sorted(records, key=natural)), record.formation, record.serial, every, back)
+        keeps = tuple(sorted(records, key=natural))
+        dead = of_dead(host.locks.get(stand) for host in hosts.values())
+        return Known(standing, keeps, record.formation, record.serial, every, back, tuple(dict.fromkeys(dead)))
 
     def _no_hook(self, judged: Judged) -> str:
         """Why clients could not be told of another router of the group."""
@@ -144,11 +158,10 @@ class Looking:
             beside=Beside(record),
         )
         # What is wrong with the spec itself is said before.
-        before = len(judged.findings.errors)
-        if before:
+        if judged.findings.errors:
             return ""
         works.make(judged, asked)
-        return " ".join(f"{one.message}" for one in judged.findings.errors)
+        return " ".join(one.message for one in judged.findings.errors)
 
     def looked_at(self, hosts: t.Iterable[str]) -> bool:
         """Whether all of these were asked in this look."""

@@ -26,7 +26,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes.supervisor i
 NIC = {"ifname": "good0", "flags": ["UP"], "mtu": 1500, "addr_info": [{"local": "192.0.2.7", "prefixlen": 24}]}
 WAY = {"dst": "default", "dev": "good0"}
 CHAIN = {"chain": {"family": "inet", "table": "good", "name": "n", "hook": "input", "policy": "drop"}}
-PROGRAM = {"name": "good", "statename": "RUNNING", "pid": 7, "start": 1, "stop": 0, "spawnerr": ""}
+PROGRAM = {"name": "good", "statename": "RUNNING", "pid": 7, "start": 1, "stop": 0, "exitstatus": 0, "spawnerr": ""}
 
 
 def spoilt(value: t.Any) -> t.Iterator[t.Any]:

@@ -49,6 +49,7 @@ _STATES = {
 _PROGRAM: json_text.Readers = {
     **dict.fromkeys(("name", "statename"), json_text.text),
     **dict.fromkeys(("pid", "start", "stop"), lambda value: json_text.count(value) or 0),
+    "exitstatus": lambda value: value if isinstance(value, int) else 0,
     "spawnerr": lambda value: printable(json_text.text(value)),
 }
 
@@ -155,8 +156,11 @@ class Supervisor:
         if not program["stop"] and not program["start"]:
             live["why"] = "it has not been started since supervisord was"
             return
-        if live["state"] == "restarting" and not live["label"].get("restart", True):
+        restarts = live["label"].get("restart", True)
+        if live["state"] == "restarting" and not restarts:
             live["state"] = "exited"  # supervisord gives it up in its next round
+        elif restarts and program["statename"] == "EXITED" and program["exitstatus"] not in supervisor_conf.EXPECTED:
+            live["state"] = "restarting"  # and such a one it starts again in its next round
         last = self.logs(live["label"]["group"], live["label"]["member"], 1)
         refused = guard.refusal(last)
         if refused:

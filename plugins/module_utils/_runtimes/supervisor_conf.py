@@ -18,6 +18,8 @@ LOG_BACKUPS = 3
 SOCKET_LIMIT = 107 - 8
 # Without a restart rule a process counts as started after this many seconds.
 DEFAULT_WINDOW = 10
+# Exit statuses after which nothing is started again.
+EXPECTED = (0, REFUSED)
 
 
 def socket_path(directory: str, uid: int) -> str:
@@ -68,7 +70,7 @@ command=/bin/sh {escape(shlex.quote(os.path.join(directory, "run")))}
 directory={escape(directory)}
 autostart=false
 autorestart={"unexpected" if attempts else "false"}
-exitcodes=0,{REFUSED}
+exitcodes={",".join(map(str, EXPECTED))}
 startsecs={window}
 startretries={attempts}
 stopsignal=TERM
