@@ -51,6 +51,7 @@ class Site:
         self.on_failure, self.soak = on_failure, soak
         # Counted down with each write of a run, which falls over at zero.
         self.left: int | None = None
+        self.falls_when: t.Callable[[], bool] = lambda: False
         self.watched = False
         assert self.by_hand("deploy")
 
@@ -141,6 +142,8 @@ class Site:
     def _watch(self) -> None:
         assert not (self.watched and not self.serves()), "clients are without the group while a run goes on"
         assert self.mixed() == []
+        if self.watched and self.falls_when():
+            raise Fall
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:

@@ -15,8 +15,12 @@ from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import reader
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import Checked
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record
+from ansible_collections.inferops.pd.plugins.module_utils._probes import carried
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state, unlabelled
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 WALKS = int(os.environ.get("PD_WALKS", "0"))
@@ -43,6 +47,18 @@ def test_names_of_stands():
     assert stands.both("qwen.1-b") == ("qwen.1-b", "qwen.1-b_2")
     assert [stands.other_of(one) for one in ("qwen", "qwen_2")] == ["qwen_2", "qwen"]
     assert [stands.name_of(one) for one in ("qwen", "qwen_2")] == ["qwen", "qwen"]
+
+
+def test_a_second_stand_is_a_name_to_hosts_and_nobodys_to_users():
+    stand = stands.other_of("qwen3.6-27b")
+    assert reader.NAME.fullmatch("qwen3.6-27b")
+    assert not reader.NAME.fullmatch(stand)
+    assert carried.NAME.fullmatch(stand)
+    assert state.plain_name(stand) == stand
+    assert Checked({"group": stand}, "a record").name("group") == stand
+    unit = unlabelled._UNIT.search(f"0::/system.slice/inferops-pd-{stand}-decode-0.service")
+    assert unit is not None
+    assert unlabelled._ID.fullmatch(unit[1]).groups() == (stand, "decode", "0")
 
 
 def test_it_goes_there_and_back():
@@ -118,7 +134,7 @@ def test_a_spec_that_is_edited_meanwhile_is_formed_anew() -> None:
     assert (lengths(site), site.there(), site.serves()) == ({"demo_2": "2048"}, {"demo_2"}, True)
 
 
-@pytest.mark.parametrize("at", range(1, 60, 3))
+@pytest.mark.parametrize("at", range(1, 60, 5))
 def test_a_run_that_falls_over_anywhere_is_gone_on_with(at: int) -> None:
     site = Site(soak=0)
     site.length = 8192
@@ -128,6 +144,26 @@ def test_a_run_that_falls_over_anywhere_is_gone_on_with(at: int) -> None:
     assert end is not None
     assert not end.failed, end
     assert (lengths(site), site.there(), site.serves()) == ({"demo_2": "8192"}, {"demo_2"}, True)
+
+
+def router_of(site: Site) -> str:
+    """The stand whose router hooks send clients to."""
+    (url,) = site.gateways["mon"].values()
+    return next(m["label"]["group"] for m in site.entries() if m["label"]["url"] == url)
+
+
+def test_a_hook_that_was_told_before_the_record_was_written_is_told_again() -> None:
+    """The moment in which nobody knows: clients are with the second formation, and the record does not say so yet."""
+    site = Site(soak=0)
+    site.length = 8192
+    site.falls_when = lambda: router_of(site) == "demo_2"
+    assert site.roll() is None
+    assert (site.stands().serves, site.stands().twin, router_of(site)) == ("demo", "demo_2", "demo_2")
+    site.unproven, site.falls_when = True, lambda: False
+    end = site.roll()
+    assert end is not None
+    assert end.failed
+    assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
 
 
 class Histories(RuleBasedStateMachine):
