@@ -17,8 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import reader
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import Checked
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import parts_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.work import of_verb
 from ansible_collections.inferops.pd.plugins.module_utils._probes import carried
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state, unlabelled
 
@@ -164,6 +166,40 @@ def test_a_hook_that_was_told_before_the_record_was_written_is_told_again() -> N
     assert end is not None
     assert end.failed
     assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
+
+
+def test_what_was_left_is_removed_by_the_next_deploy_and_lets_end_what_it_has() -> None:
+    site = Site(soak=0)
+    site.length = 8192
+    site.falls_when = lambda: record_of(site, site.stands().serves).rollout.get("state") == "passed"
+    assert site.roll() is None
+    assert (site.stands().serves, site.stands().twin) == ("demo_2", "demo")
+    site.falls_when = lambda: False
+    rest, mine = of_verb("deploy", site.stands(), record_of(site, "demo_2").rollout)
+    made = site.fleet.plan(site.raw, "remove", name=rest.stand, beside=rest.beside(site.hosts()))
+    plan = made.value
+    assert (rest.stand, mine.stand, plan.drains, plan.hooks) == ("demo", "demo_2", True, None)
+    assert parts_of([plan])["withdraws"], "its endpoint is out of service, and it drains, before its router stops"
+    assert plan.hold >= max(m.stop.drain or 0 for m in site.fleet.plan(site.raw, name="demo_2").value.members)
+    assert site.by_hand("deploy")
+    assert (site.there(), site.serves(), router_of(site)) == ({"demo_2"}, True, "demo_2")
+
+
+def test_while_it_stands_twice_heal_mends_what_serves_and_a_removal_takes_both() -> None:
+    site = Site(soak=7200)
+    site.length = 8192
+    site.roll()
+    before = {m["label"]["member"]: m["process_id"] for m in site.entries()}
+    assert not site.by_hand("deploy")
+    site.fleet.kill("demo_2-decode-0", "demo-prefill-0")
+    assert not site.serves()
+    assert site.by_hand("heal")
+    after = {m["label"]["member"]: m["process_id"] for m in site.entries() if m["state"] == "running"}
+    assert site.serves()
+    assert {name for name in before if after.get(name) != before[name]} >= {"demo_2-decode-0", "demo-prefill-0"}
+    assert "demo-prefill-0" not in after, "what has no clients is nobody's to heal"
+    assert site.by_hand("remove")
+    assert (site.there(), site.gateways["mon"]) == (set(), {})
 
 
 class Histories(RuleBasedStateMachine):
