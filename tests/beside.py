@@ -12,7 +12,6 @@ from dataclasses import replace
 import memory
 from builders import ENGINE, ROUTER, Fleet, judge, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed, stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record
@@ -31,6 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.note import writ
 
 NAME = "demo"
 HOOK = Hook("sd", "file_sd", "mon", "/sd/${group}.json")
+WIRED = Wired({HOOK.name: (HOOK, ("mon",))})
 # No run of one group takes as many turns.
 MOST_TURNS = 40
 
@@ -151,13 +151,12 @@ class Site:
 
     def _carry_out(self, works: t.Sequence[Work], verb: str, beside: bool) -> bool:
         """Whether all of it ended well; one plan after the other."""
-        wired = Wired({HOOK.name: (HOOK, ("mon",))})
         well = True
         for work in works:
             known = work.beside(self.hosts()) if beside or work.loses else None
             action = "remove" if work.loses or verb == "remove" else verb
             onto = {"to": work.to} if action != "remove" else {}
-            made = self.fleet.plan(self.raw, action, name=work.stand, wired=wired, beside=known, **onto)
+            made = self.fleet.plan(self.raw, action, name=work.stand, wired=WIRED, beside=known, **onto)
             if made.errors:
                 well = False
                 continue
@@ -258,6 +257,3 @@ class Site:
 
     def gets_back(self) -> None:
         self.fleet.silent.clear()
-
-
-__all__ = ("Fall", "PdError", "Site")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from beside import Site
+from beside import WIRED, Site
 from builders import ROOT
 from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked imp
 from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import parts_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record
-from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.work import of_verb
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.work import Work, of_verb
 from ansible_collections.inferops.pd.plugins.module_utils._probes import carried
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state, unlabelled
 
@@ -200,6 +200,20 @@ def test_while_it_stands_twice_heal_mends_what_serves_and_a_removal_takes_both()
     assert "demo-prefill-0" not in after, "what has no clients is nobody's to heal"
     assert site.by_hand("remove")
     assert (site.there(), site.gateways["mon"]) == (set(), {})
+
+
+def test_places_of_what_serves_are_taken() -> None:
+    site = Site(gpus=1)
+    site.length = 8192
+    made = site.fleet.plan(site.raw, name="demo_2", wired=WIRED, beside=Work("demo_2").beside(site.hosts()))
+    told = [one.message for one in made.findings.errors]
+    assert [one.code for one in made.findings.errors] == ["does-not-fit", "does-not-fit"]
+    assert "prefill: 0 of 1 new members fit; each takes 1 GPU" in told[0]
+    assert "h1: 0 of 1 GPUs free" in told[0]
+    end = site.roll()
+    assert end is not None
+    assert end.failed
+    assert (site.there(), site.serves()) == ({"demo"}, True)
 
 
 class Histories(RuleBasedStateMachine):
