@@ -12,7 +12,7 @@ from ..module_utils._core.base.checked import DamagedError
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.plain import to_plain
 from ..module_utils._core.facts.record import Record, newest
-from ..module_utils._core.facts.stands import Beside, other_of, record_of
+from ..module_utils._core.facts.stands import Beside, name_of, other_of, record_of
 from ..module_utils._core.plan.hooks import SKIP
 from ..module_utils._core.plan.situation import To
 from ..module_utils._core.report import status
@@ -21,6 +21,7 @@ from ..module_utils._core.rollout.spec import Rollout
 from ..module_utils._core.rollout.standing import Standing, Twin
 from ..module_utils._core.spec.selector import labels_of
 from ..module_utils._core.spec.spec import Group
+from ..module_utils._core.spec.workload import GROUP
 from ._action import PdAction
 from ._plain import names_list
 from ._workloads import Asked, Groups, Judged
@@ -145,6 +146,9 @@ class Looking:
         """What the hosts lack for a second formation, by the plan of it."""
         if standing.twin is not None:
             return ""
+        if record.members and record.formation is None:
+            deploy = f"ansible-playbook {GROUP.deploy(name_of(record.group))}"
+            return f"an earlier version has deployed it, and its record names no formation; {deploy} gives it one"
         action, works, hosts = self.action, self.works, self.seen.hosts
         stand = other_of(standing.stand)
         judged = works.judge(stand, entry, works.known(stand, entry, hosts))

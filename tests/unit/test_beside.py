@@ -26,7 +26,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 WALKS = int(os.environ.get("PD_WALKS", "0"))
-STEPS = int(os.environ.get("PD_STEPS", "12"))
+STEPS = int(os.environ.get("PD_STEPS", "10"))
 SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 
@@ -136,7 +136,7 @@ def test_a_spec_that_is_edited_meanwhile_is_formed_anew() -> None:
     assert (lengths(site), site.there(), site.serves()) == ({"demo_2": "2048"}, {"demo_2"}, True)
 
 
-@pytest.mark.parametrize("at", range(1, 60, 5))
+@pytest.mark.parametrize("at", range(3, 60, 9))
 def test_a_run_that_falls_over_anywhere_is_gone_on_with(at: int) -> None:
     site = Site(soak=0)
     site.length = 8192
@@ -286,7 +286,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=WALKS or 25,
+    max_examples=WALKS or 10,
     stateful_step_count=STEPS,
     deadline=None,
     database=None,
