@@ -7,11 +7,11 @@ order in which roles/rollout has them."""
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import memory
 from builders import ENGINE, ROUTER, Fleet, judge, spec
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed, stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record
@@ -30,6 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._host.note import writ
 
 NAME = "demo"
 HOOK = Hook("sd", "file_sd", "mon", "/sd/${group}.json")
+WIRED = Wired({HOOK.name: (HOOK, ("mon",))})
 # No run of one group takes as many turns.
 MOST_TURNS = 40
 
@@ -50,6 +51,7 @@ class Site:
         self.on_failure, self.soak = on_failure, soak
         # Counted down with each write of a run, which falls over at zero.
         self.left: int | None = None
+        self.falls_when: t.Callable[[], bool] = lambda: False
         self.watched = False
         assert self.by_hand("deploy")
 
@@ -140,6 +142,8 @@ class Site:
     def _watch(self) -> None:
         assert not (self.watched and not self.serves()), "clients are without the group while a run goes on"
         assert self.mixed() == []
+        if self.watched and self.falls_when():
+            raise Fall
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:
@@ -147,13 +151,12 @@ class Site:
 
     def _carry_out(self, works: t.Sequence[Work], verb: str, beside: bool) -> bool:
         """Whether all of it ended well; one plan after the other."""
-        wired = Wired({HOOK.name: (HOOK, ("mon",))})
         well = True
         for work in works:
             known = work.beside(self.hosts()) if beside or work.loses else None
             action = "remove" if work.loses or verb == "remove" else verb
             onto = {"to": work.to} if action != "remove" else {}
-            made = self.fleet.plan(self.raw, action, name=work.stand, wired=wired, beside=known, **onto)
+            made = self.fleet.plan(self.raw, action, name=work.stand, wired=WIRED, beside=known, **onto)
             if made.errors:
                 well = False
                 continue
@@ -209,10 +212,10 @@ class Site:
                 self.clock,
                 Run(began, resume=resume, release=(NAME,) if release else (), tried=dict(tried)),
             )
-            for note in turn.notes.values():
-                self._note(note)
-            if turn.kind == "end":
-                return turn
+            # A run after this one would not know of it.
+            lost = [note for note in turn.notes.values() if not self._note(note)]
+            if turn.kind == "end" or lost:
+                return replace(turn, kind="end", failed=turn.failed or bool(lost))
             if turn.kind == "soak":
                 self.clock = max(self.clock, turn.until or 0.0)
             self._do(turn, self.standing(release), tried)
@@ -235,22 +238,22 @@ class Site:
         elif note is not None and turn.kind == "change" and not well:
             self._note(note.failed(self.clock, "it did not end well"))
 
-    def _note(self, note: Note) -> None:
-        """Into the record of the stand that is the group, on each host that answers."""
+    def _note(self, note: Note) -> bool:
+        """Into the record of the stand that is the group, on each host that answers; whether it is on any."""
         self._watch()
         found, hosts = self.stands(), self.hosts()
         record = stands.record_of(found.serves, hosts)
+        written = False
         for host in hosts if record else ():
             store = memory.FactsStore(self.fleet.facts[host])
             if record is not None and store.record(found.serves):
                 given = {"note": note.to_plain(), "formation": record.formation, "serial": record.serial}
-                write_notes(t.cast("t.Any", store), {found.serves: given}, {"run": "r", "who": "r"})
+                told = write_notes(t.cast("t.Any", store), {found.serves: given}, {"run": "r", "who": "r"})
+                written |= not told[found.serves].get("failed")
+        return written
 
     def loses(self, host: str) -> None:
         self.fleet.silent.add(host)
 
     def gets_back(self) -> None:
         self.fleet.silent.clear()
-
-
-__all__ = ("Fall", "PdError", "Site")

@@ -12,7 +12,7 @@ from ..module_utils._core.base.checked import DamagedError
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.plain import to_plain
 from ..module_utils._core.facts.record import Record, newest
-from ..module_utils._core.facts.stands import Beside, both, other_of, record_of
+from ..module_utils._core.facts.stands import Beside, both, name_of, other_of, record_of
 from ..module_utils._core.plan.hooks import SKIP
 from ..module_utils._core.plan.situation import To
 from ..module_utils._core.report import status
@@ -21,6 +21,7 @@ from ..module_utils._core.rollout.spec import Rollout
 from ..module_utils._core.rollout.standing import Standing, Twin
 from ..module_utils._core.spec.selector import labels_of
 from ..module_utils._core.spec.spec import Group
+from ..module_utils._core.spec.workload import GROUP
 from ._action import PdAction
 from ._plain import names_list
 from ._workloads import Asked, Groups, Judged
@@ -130,7 +131,7 @@ class Looking:
             standing = replace(standing, no_hook=self._no_hook(judged), no_room=self._no_room(standing, entry, record))
         every = mine if other is None else tuple(sorted({*mine, *(p.host for p in other.members)}, key=natural))
         keeps = tuple(sorted(records, key=natural))
-        dead = of_dead(host.locks.get(one) for one in both(name) for host in self.seen.hosts.values())
+        dead = of_dead(host.locks.get(one) for one in both(name) for host in hosts.values())
         return Known(standing, keeps, record.formation, record.serial, every, back, tuple(dict.fromkeys(dead)))
 
     def _no_hook(self, judged: Judged) -> str:
@@ -145,6 +146,9 @@ class Looking:
         """What the hosts lack for a second formation, by the plan of it."""
         if standing.twin is not None:
             return ""
+        if record.members and record.formation is None:
+            deploy = f"ansible-playbook {GROUP.deploy(name_of(record.group))}"
+            return f"an earlier version has deployed it, and its record names no formation; {deploy} gives it one"
         action, works, hosts = self.action, self.works, self.seen.hosts
         stand = other_of(standing.stand)
         judged = works.judge(stand, entry, works.known(stand, entry, hosts))
@@ -158,11 +162,10 @@ class Looking:
             beside=Beside(record),
         )
         # What is wrong with the spec itself is said before.
-        before = len(judged.findings.errors)
-        if before:
+        if judged.findings.errors:
             return ""
         works.make(judged, asked)
-        return " ".join(f"{one.message}" for one in judged.findings.errors)
+        return " ".join(one.message for one in judged.findings.errors)
 
     def looked_at(self, hosts: t.Iterable[str]) -> bool:
         """Whether all of these were asked in this look."""

@@ -162,6 +162,21 @@ def test_clients_are_served_all_the_time_there_and_back(fleet: Fleet) -> None:
 
 
 @pytest.mark.faults
+def test_what_cannot_be_formed_beside_itself_is_told_before_anything(fleet: Fleet) -> None:
+    site = fleet.site
+    router = site.group["roles"]["router"]
+    router["port"] = int(site.record()["endpoint"]["url"].rpartition(":")[2])
+    site.group["endpoint"] = {"hooks": []}
+    fleet.rollout()
+    fleet.edit(8192)
+    told = " ".join(site.play("rollout", "--check").refused().out.split())
+    assert "rollout-beside-room" in told
+    assert f"roles.router.port: {router['port']} on node is taken by" in told
+    assert "rollout-beside-hooks" in told
+    assert fleet.runs() == {"g"}
+
+
+@pytest.mark.faults
 def test_what_fails_in_its_soak_gives_the_endpoint_back_to_what_still_stands(fleet: Fleet) -> None:
     site = fleet.site
     fleet.rollout(waves=[{"percent": 100, "soak": 3600}])

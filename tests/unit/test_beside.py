@@ -9,18 +9,24 @@ from __future__ import annotations
 import os
 
 import pytest
-from beside import Site
+from beside import WIRED, Site
 from builders import ROOT
 from hypothesis import HealthCheck, Phase, configuration, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.base import reader
+from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import Checked
+from ansible_collections.inferops.pd.plugins.module_utils._core.course.orders import parts_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.record import Record
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.work import Work, of_verb
+from ansible_collections.inferops.pd.plugins.module_utils._probes import carried
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state, unlabelled
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
 WALKS = int(os.environ.get("PD_WALKS", "0"))
-STEPS = int(os.environ.get("PD_STEPS", "12"))
+STEPS = int(os.environ.get("PD_STEPS", "10"))
 SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 
@@ -43,6 +49,18 @@ def test_names_of_stands():
     assert stands.both("qwen.1-b") == ("qwen.1-b", "qwen.1-b_2")
     assert [stands.other_of(one) for one in ("qwen", "qwen_2")] == ["qwen_2", "qwen"]
     assert [stands.name_of(one) for one in ("qwen", "qwen_2")] == ["qwen", "qwen"]
+
+
+def test_a_second_stand_is_a_name_to_hosts_and_nobodys_to_users():
+    stand = stands.other_of("qwen3.6-27b")
+    assert reader.NAME.fullmatch("qwen3.6-27b")
+    assert not reader.NAME.fullmatch(stand)
+    assert carried.NAME.fullmatch(stand)
+    assert state.plain_name(stand) == stand
+    assert Checked({"group": stand}, "a record").name("group") == stand
+    unit = unlabelled._UNIT.search(f"0::/system.slice/inferops-pd-{stand}-decode-0.service")
+    assert unit is not None
+    assert unlabelled._ID.fullmatch(unit[1]).groups() == (stand, "decode", "0")
 
 
 def test_it_goes_there_and_back():
@@ -118,7 +136,7 @@ def test_a_spec_that_is_edited_meanwhile_is_formed_anew() -> None:
     assert (lengths(site), site.there(), site.serves()) == ({"demo_2": "2048"}, {"demo_2"}, True)
 
 
-@pytest.mark.parametrize("at", range(1, 60, 3))
+@pytest.mark.parametrize("at", range(3, 60, 9))
 def test_a_run_that_falls_over_anywhere_is_gone_on_with(at: int) -> None:
     site = Site(soak=0)
     site.length = 8192
@@ -128,6 +146,74 @@ def test_a_run_that_falls_over_anywhere_is_gone_on_with(at: int) -> None:
     assert end is not None
     assert not end.failed, end
     assert (lengths(site), site.there(), site.serves()) == ({"demo_2": "8192"}, {"demo_2"}, True)
+
+
+def router_of(site: Site) -> str:
+    """The stand whose router hooks send clients to."""
+    (url,) = site.gateways["mon"].values()
+    return next(m["label"]["group"] for m in site.entries() if m["label"]["url"] == url)
+
+
+def test_a_hook_that_was_told_before_the_record_was_written_is_told_again() -> None:
+    """The moment in which nobody knows: clients are with the second formation, and the record does not say so yet."""
+    site = Site(soak=0)
+    site.length = 8192
+    site.falls_when = lambda: router_of(site) == "demo_2"
+    assert site.roll() is None
+    assert (site.stands().serves, site.stands().twin, router_of(site)) == ("demo", "demo_2", "demo_2")
+    site.unproven, site.falls_when = True, lambda: False
+    end = site.roll()
+    assert end is not None
+    assert end.failed
+    assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
+
+
+def test_what_was_left_is_removed_by_the_next_deploy_and_lets_end_what_it_has() -> None:
+    site = Site(soak=0)
+    site.length = 8192
+    site.falls_when = lambda: record_of(site, site.stands().serves).rollout.get("state") == "passed"
+    assert site.roll() is None
+    assert (site.stands().serves, site.stands().twin) == ("demo_2", "demo")
+    site.falls_when = lambda: False
+    rest, mine = of_verb("deploy", site.stands(), record_of(site, "demo_2").rollout)
+    made = site.fleet.plan(site.raw, "remove", name=rest.stand, beside=rest.beside(site.hosts()))
+    plan = made.value
+    assert (rest.stand, mine.stand, plan.drains, plan.hooks) == ("demo", "demo_2", True, None)
+    assert parts_of([plan])["withdraws"], "its endpoint is out of service, and it drains, before its router stops"
+    assert plan.hold >= max(m.stop.drain or 0 for m in site.fleet.plan(site.raw, name="demo_2").value.members)
+    assert site.by_hand("deploy")
+    assert (site.there(), site.serves(), router_of(site)) == ({"demo_2"}, True, "demo_2")
+
+
+def test_while_it_stands_twice_heal_mends_what_serves_and_a_removal_takes_both() -> None:
+    site = Site(soak=7200)
+    site.length = 8192
+    site.roll()
+    before = {m["label"]["member"]: m["process_id"] for m in site.entries()}
+    assert not site.by_hand("deploy")
+    site.fleet.kill("demo_2-decode-0", "demo-prefill-0")
+    assert not site.serves()
+    assert site.by_hand("heal")
+    after = {m["label"]["member"]: m["process_id"] for m in site.entries() if m["state"] == "running"}
+    assert site.serves()
+    assert {name for name in before if after.get(name) != before[name]} >= {"demo_2-decode-0", "demo-prefill-0"}
+    assert "demo-prefill-0" not in after, "what has no clients is nobody's to heal"
+    assert site.by_hand("remove")
+    assert (site.there(), site.gateways["mon"]) == (set(), {})
+
+
+def test_places_of_what_serves_are_taken() -> None:
+    site = Site(gpus=1)
+    site.length = 8192
+    made = site.fleet.plan(site.raw, name="demo_2", wired=WIRED, beside=Work("demo_2").beside(site.hosts()))
+    told = [one.message for one in made.findings.errors]
+    assert [one.code for one in made.findings.errors] == ["does-not-fit", "does-not-fit"]
+    assert "prefill: 0 of 1 new members fit; each takes 1 GPU" in told[0]
+    assert "h1: 0 of 1 GPUs free" in told[0]
+    end = site.roll()
+    assert end is not None
+    assert end.failed
+    assert (site.there(), site.serves()) == ({"demo"}, True)
 
 
 class Histories(RuleBasedStateMachine):
@@ -200,7 +286,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=WALKS or 25,
+    max_examples=WALKS or 10,
     stateful_step_count=STEPS,
     deadline=None,
     database=None,

@@ -100,10 +100,11 @@ def _beside(beside: Beside, last: Record) -> Draft:
     """That it stands beside another one, in whose place it is given the endpoint, and what a rollout has noted of the group by then."""
     other, mine = beside.other, last.beside
     turn = max(one.beside.turn if one.beside else 0 for one in (other, last))
-    if mine is None or not took_over(last, other):
+    if other.formation is not None and not took_over(last, other):
         hosts = tuple(sorted({place.host for place in other.members}))
-        mine = TookOver(other.formation or "", turn + 1, hosts)
-    return {"beside": to_plain(mine), **({"rollout": dict(beside.rollout)} if beside.rollout else {})}
+        mine = TookOver(other.formation, turn + 1, hosts)
+    found = {"beside": to_plain(mine), "rollout": dict(beside.rollout)}
+    return {key: value for key, value in found.items() if value}
 
 
 def _identity(members: t.Iterable[Member]) -> dict[str, dict[str, str]]:

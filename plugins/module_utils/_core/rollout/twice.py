@@ -37,7 +37,7 @@ def say_twice(name: str, stands: Stands, note: t.Mapping[str, t.Any], findings: 
     rollout = note.get("rollout")
     findings.error(
         "group-stands-twice",
-        f"{name}: rollout {rollout} has formed {stands.twin} beside {stands.serves}, which is the group, and is not done with it"
-        f" ({note.get('state')}): a change of one of them now could leave clients with neither.",
+        f"{name} stands twice: {stands.serves} is the group, {stands.twin} stands beside it, and rollout {rollout} is not done with it"
+        f" ({note.get('state')}). A change of one of them now could leave clients with neither.",
         f"{ways_out(rollout)}.",
     )
