@@ -22,11 +22,11 @@ def told(stands: Stands, note: t.Mapping[str, t.Any]) -> str:
     both = f"{stands.serves} is the group, and {stands.twin} stands beside it"
     if not in_hand(note):
         return f"{both}: it is what was left, and the next deploy, restart or run of the rollout removes it"
-    name, state = note.get("rollout"), note.get("state")
+    name, state = str(note.get("rollout")), note.get("state")
     return f"{both} until rollout {name} is done with it (it is {state}): {ways_out(name)}"
 
 
-def ways_out(rollout: t.Any) -> str:
+def ways_out(rollout: str) -> str:
     """How it comes to stand once again, in words that follow a colon."""
     run = f"ansible-playbook inferops.pd.rollout -e pd_rollout={rollout}"
     return f"{run} goes on, and with -e pd_rollout_abort=true the one that is not the group is removed"
@@ -34,7 +34,7 @@ def ways_out(rollout: t.Any) -> str:
 
 def say_twice(name: str, stands: Stands, note: t.Mapping[str, t.Any], findings: Findings) -> None:
     """Why nobody but the rollout changes it now."""
-    rollout = note.get("rollout")
+    rollout = str(note.get("rollout"))
     findings.error(
         "group-stands-twice",
         f"{name} stands twice: {stands.serves} is the group, {stands.twin} stands beside it, and rollout {rollout} is not done with it"
