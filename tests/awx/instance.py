@@ -203,7 +203,7 @@ class Instance:
         (self.folder / "etc" / "settings.py").write_text(SETTINGS.format(**known))
         (self.folder / "etc" / "receptor.conf").write_text(RECEPTOR.format(**known))
         podman = self.folder / "bin" / "podman"
-        code = (HERE / "podman_standin.py").read_text().partition("\n")[2]
+        code = (HERE / "podman_standin.py").read_text()
         podman.write_text(f"#!{self.venv}/bin/python\n{code}")
         podman.chmod(0o755)
         # By the names of the images that AWX runs itself in, and of all others.

@@ -77,13 +77,13 @@ def record_of(stand: str, hosts: t.Mapping[str, Host]) -> Record | None:
     return newest(host.records[stand] for host in hosts.values() if stand in host.records)
 
 
-def took_over(one: Record | None, other: Record | None) -> bool:
+def took_over(mine: Record | None, its: Record | None) -> bool:
     """Whether a stand was made, or given back the endpoint, in the place of the very formation that the other one has, and after that took
     over from it itself, if it did."""
-    if one is None or other is None or one.beside is None or one.beside.formation != other.formation:
+    if mine is None or its is None or mine.beside is None or mine.beside.formation != its.formation:
         return False
-    mutual = other.beside is not None and other.beside.formation == one.formation
-    return not mutual or (other.beside is not None and one.beside.turn > other.beside.turn)
+    mutual = its.beside is not None and its.beside.formation == mine.formation
+    return not mutual or (its.beside is not None and mine.beside.turn > its.beside.turn)
 
 
 def _is_group(one: Record | None, other: Record | None) -> bool:
@@ -94,7 +94,7 @@ def _is_group(one: Record | None, other: Record | None) -> bool:
     if took_over(one, other):
         return one.endpoint.registered or not other.endpoint.registered
     if took_over(other, one):
-        return not _is_group(other, one)
+        return one.endpoint.registered and not other.endpoint.registered
     return one.formed > other.formed
 
 
