@@ -69,6 +69,11 @@ test-faults: env-tools demo-env ## Kill, freeze and cut things on purpose (long;
 	@PD_WALKS=2000 tests/env/pytest.sh histories tools tests/unit/test_histories.py tests/unit/test_rollout_histories.py
 	@tests/env/pytest.sh faults tools tests/ -m faults -n 2 $(ARGS)
 
+.PHONY: test-awx
+test-awx: env-tools ## Run the example's job templates on a real AWX (needs root; PD_AWX_SOURCE names its source, the first time)
+	@tests/awx/setup.sh
+	@tests/env/pytest.sh awx tools tests/awx -v --durations=0 --durations-min=1 $(ARGS)
+
 .PHONY: fuzz
 fuzz: env-tools ## Throw odd inputs at all that comes in from outside (FUZZ_MINUTES=10; WORDS="logs metrics" for some)
 	@cd tests && PYTHONPATH="$(CURDIR)/.build/collections" $(VENV)/tools/bin/python -m fuzz $(WORDS)

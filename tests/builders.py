@@ -24,6 +24,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding imp
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import observed
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts import record as records
 from ansible_collections.inferops.pd.plugins.module_utils._core.facts.cordon import Cordon
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.stands import name_of
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan import plan
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hooks import NOTHING as NOT_WIRED
 from ansible_collections.inferops.pd.plugins.module_utils._core.plan.hosts import Hosts
@@ -258,7 +259,8 @@ class Fleet:
             return self.removal(name, **more)
         if action == "heal" or more.get("to", "spec") != "spec":
             return self.from_record(raw, action, name, **more)
-        verdict = self._judged(raw, name or self.name)
+        stand = name or self.name
+        verdict = self._judged(raw, name_of(stand))
         assert verdict.group is not None, verdict.findings.to_plain()
         assert verdict.template is not None, verdict.findings.to_plain()
         patterns = more.pop("patterns", None) or {
@@ -273,7 +275,9 @@ class Fleet:
         silent = sorted(named - set(hosts) - gone)
         run = more.pop("run", None) or self.run()
         asked = {
-            key: more.pop(key) for key in ("counts", "allow_scale_down", "evacuated", "release", "wired") if key in more
+            key: more.pop(key)
+            for key in ("counts", "allow_scale_down", "evacuated", "release", "wired", "beside")
+            if key in more
         }
         more.pop("to", None)
         for host in set(asked.get("evacuated", ())) & set(hosts):
@@ -282,7 +286,8 @@ class Fleet:
             more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
         reality = Reality(Hosts(hosts), run, silent, **more)
         asked["catalogue"] = catalogue(*self.modes)
-        request = Request(verdict.group, verdict.template, patterns, action, reality, **asked)
+        group = dataclasses.replace(verdict.group, stands_as=stand)
+        request = Request(group, verdict.template, patterns, action, reality, **asked)
         return Made(plan.make(request, verdict.findings).to_plain(), verdict.findings, verdict)
 
     def _judged(self, raw: t.Any, name: str) -> validate.Verdict:
@@ -302,7 +307,7 @@ class Fleet:
         """The plan that is made of what the record keeps; `raw` is the spec as it is now, None for one that there is none of any more."""
         name, findings = name or self.name, Findings()
         more.pop("alias", None)
-        group = parse(name, raw, Findings()) if raw is not None else None
+        group = parse(name_of(name), raw, Findings()) if raw is not None else None
         roles = group.roles.values() if group else ()
         patterns = {role.name: [h for h in role.hosts.split(":") if h in self.facts] for role in roles}
         hosts = {host: facts for host, facts in self.hosts().items() if host not in more.get("away", ())}
@@ -311,8 +316,9 @@ class Fleet:
         if "reserved" in more:
             more["reserved"] = Reserved.of(map(Plan.from_plain, more["reserved"]))
         cat, release = more.pop("catalogue", None) or catalogue(*self.modes), more.pop("release", False)
+        wired, beside = more.pop("wired", NOT_WIRED), more.pop("beside", None)
         reality = Reality(Hosts(hosts), more.pop("run", None) or self.run(), silent, **more)
-        asked = FromRecord(name, action, to, patterns, reality, cat, group, release)
+        asked = FromRecord(name, action, to, patterns, reality, cat, group, release, wired, beside)
         return Made(plan.from_record(asked, findings).to_plain(), findings, None)
 
     def removal(
@@ -323,10 +329,12 @@ class Fleet:
         silent = sorted(self.silent - {*lost, *away})
         hosts = {host: facts for host, facts in self.hosts().items() if host not in away}
         run = more.pop("run", None) or self.run()
-        wired = more.pop("wired", NOT_WIRED)
+        wired, beside = more.pop("wired", NOT_WIRED), more.pop("beside", None)
         reality = Reality(Hosts(hosts), run, silent, lost, away, **more)
         return Made(
-            plan.removal(plan.Removal(name or self.name, reality, wired=wired), findings).to_plain(), findings, None
+            plan.removal(plan.Removal(name or self.name, reality, wired=wired, beside=beside), findings).to_plain(),
+            findings,
+            None,
         )
 
     def newest(self, name: str | None = None) -> dict[str, t.Any]:

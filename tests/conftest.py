@@ -22,6 +22,7 @@ LONGEST = (
     "test_playbooks_failures",
     "test_caches_",
     "test_real_cache",
+    "test_awx_role",
     "test_load",
     "test_preflight",
     "test_playbooks_",

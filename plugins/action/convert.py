@@ -44,7 +44,7 @@ class ActionModule(PdAction):
     }
 
     def act(self) -> dict[str, t.Any]:
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         found, notes = self._launches()
         catalogue = self.catalogue()
         made = spec.convert(roles.assign(found, notes), catalogue.modes, catalogue.engine, self.args["mode"] or None)

@@ -42,12 +42,12 @@ class ActionModule(RunAction):
         if away:
             return away
         results = self.ask(phase, acts, lambda: self._told(acts))
-        own = [one for found in acts.values() for one in found if one.hook.kind == "tasks"]
+        own = [(name, one) for name, found in acts.items() for one in found if one.hook.kind == "tasks"]
         told = {name: {k: one[k] for k in ("hooks", "msg") if one.get(k)} for name, one in results.items()}
         return {
             "changed": any(one.get("changed") for one in results.values()),
             "workloads": told,
-            "tasks": [] if self._task.check_mode else [self._task_of(one) for one in own],
+            "tasks": [] if self._task.check_mode else [self._task_of(*one) for one in own],
             **({"diff": self._diffs} if self._diffs and self._task.diff else {}),
         }
 
@@ -55,7 +55,10 @@ class ActionModule(RunAction):
         """What the host says of each group. Own tasks have not ended until it is said."""
         given = [one.to_plain() for found in acts.values() for one in found if one.hook.kind != "tasks"]
         names = list(dict.fromkeys(one["group"] for one in given))
-        results = self.module("endpoint_hooks", {"acts": given}, names) if given else {}
+        said = self.module("endpoint_hooks", {"acts": given}, names) if given else {}
+        # Hooks know a group by its name, and the run by what hosts know it by.
+        called = {one.group: name for name, found in acts.items() for one in found}
+        results = {called[name]: one for name, one in said.items()}
         for name, found in acts.items():
             result = results.setdefault(name, {"ok": True, "changed": False, "hooks": {}})
             result.setdefault("hooks", {})
@@ -66,8 +69,8 @@ class ActionModule(RunAction):
         return results
 
     @staticmethod
-    def _task_of(one: Act) -> dict[str, t.Any]:
-        return {"hook": one.hook.name, "group": one.group, "file": one.hook.file, "endpoint": one.told}
+    def _task_of(name: str, one: Act) -> dict[str, t.Any]:
+        return {"hook": one.hook.name, "group": name, "file": one.hook.file, "endpoint": one.told}
 
     def _end(self, ended: Result) -> dict[str, t.Any]:
         """What became of own tasks: they have ended well where the host answers after them, or they say why not."""

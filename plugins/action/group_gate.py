@@ -58,7 +58,7 @@ class ActionModule(RunAction):
             argv = self._filled(plan, command)
         except (PdError, AnsibleError) as exc:
             return _no(f"its gate cannot be asked: {exc}")
-        self._display.display(f"{plan.group} | gate: {shlex.join(argv)}")
+        self._display.display(f"{plan.name} | gate: {shlex.join(argv)}")
         ended = _command.run(argv, {}, self.args["timeout"])
         kept = list(ended.lines[-_KEPT:])
         if not ended.problem:
@@ -72,7 +72,7 @@ class ActionModule(RunAction):
         router, rollout = plan.router.member, str(self.args["rollout"])
         own: dict[str, t.Any] = {
             "endpoint": router.url if router else "",
-            "group": plan.group,
+            "group": plan.name,
             "model": plan.endpoint.served_model_name or "",
             "rollout": rollout,
             "wave": (plan.record.get("rollout") or {}).get("wave", ""),

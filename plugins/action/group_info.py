@@ -10,13 +10,16 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.checked import DamagedError
+from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.words import about, names
 from ..module_utils._core.facts.observed import Host
-from ..module_utils._core.facts.record import newest
+from ..module_utils._core.facts.stands import record_of
 from ..module_utils._core.report import status, users
 from ..module_utils._core.rollout import note as notes
+from ..module_utils._core.rollout import twice
 from ..module_utils._core.rollout.told import line
 from ..module_utils._core.spec.variables import misspelt
+from ..module_utils._core.spec.workload import GROUP
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._answers import Complaint
 from ..plugin_utils._batch import check_batch, check_variables
@@ -29,7 +32,7 @@ WELL = ("running", "external")
 
 def rollout_of(name: str, hosts: t.Mapping[str, Host]) -> dict[str, t.Any]:
     """How far a rollout has come with a group, where one has or had it."""
-    noted = newest(host.records[name] for host in hosts.values() if name in host.records)
+    noted = record_of(name, hosts)
     if noted is None or not noted.rollout:
         return {}
     try:
@@ -56,19 +59,23 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         hosts, passed = self.seen().hosts, self.seen().passed
         silent = (
             [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts and h not in passed]
             if self.args["hosts"] is None
             else sorted(self.seen().hidden)
         )
+        # By workload, the hosts that its entry names and that the inventory of this run has not.
+        self._absentees: dict[str, list[str]] = {}
         groups = self._states(Groups(self), self._groups(), silent)
         caches = self._states(Caches(self), self._caches(groups), silent)
         states = [*groups.values(), *caches.values()]
         table = [line for state in states for line in [*status.table(state), ""]]
         broken = self.seen().broken
         quiet = [host for host in silent if host not in broken]
+        absent = {host for its in self._absentees.values() for host in its}
+        table += [f"Not in the inventory of this run: {names(sorted(absent, key=natural))}"] if absent else []
         table += [f"No answer from: {names(quiet)}"] if quiet else []
         alike: dict[Complaint, list[str]] = {}
         for host, one in broken.items():
@@ -97,11 +104,35 @@ class ActionModule(PdAction):
         """The state of each by name; an entry is None for one that only the hosts know."""
         hosts, found = self.seen().hosts, {}
         for name, entry in entries.items():
-            judged = works.judge(name, entry, works.known(name, entry, hosts)) if entry is not None else None
-            state = status.of(works.subject(name, judged), hosts, silent, self.reach(), self.away())
-            state |= rollout_of(name, hosts)
+            group = works.kind is GROUP
+            stand = self.stands(name).serves if group else name
+            judged = works.judge(stand, entry, works.known(stand, entry, hosts)) if entry is not None else None
+            self._absentees[name] = self._absent(works, name, entry)
+            unseen = [*silent, *self._absentees[name]]
+            state = status.of(works.subject(stand, judged), hosts, unseen, self.reach(), self.away())
+            state |= rollout_of(stand, hosts) if group else {}
+            state |= self._twin(name, state, silent) if group else {}
             found[name] = {**state, "findings": judged.findings.to_plain()} if judged else state
         return found
+
+    def _absent(self, works: Workloads, name: str, entry: t.Any) -> list[str]:
+        inventory = self.reach().inventory
+        if entry is None or inventory is None:
+            return []
+        named = {host for hosts in works.patterns(name, entry).values() for host in hosts}
+        return sorted(named - set(inventory), key=natural)
+
+    def _twin(self, name: str, state: t.Mapping[str, t.Any], silent: t.Sequence[str]) -> dict[str, t.Any]:
+        """What stands beside a group, and a mark that says so; nothing where nothing does."""
+        hosts, stands = self.seen().hosts, self.stands(name)
+        if stands.twin is None:
+            return {}
+        beside = status.of(Groups(self).subject(stands.twin, None), hosts, silent, self.reach(), self.away())
+        serves = record_of(stands.serves, hosts)
+        why = twice.told(stands, serves.rollout if serves else {})
+        kept = ("stand", "state", "generation", "revision", "endpoint", "members", "strays", "tombstones")
+        marks = [*state["marks"], {"mark": "stands_twice", "why": why}]
+        return {"twin": {key: beside[key] for key in kept}, "marks": marks}
 
     def _groups(self) -> dict[str, t.Any]:
         """What to report on: the groups asked for, else those of the inventory and those that only the hosts know."""

@@ -26,10 +26,11 @@ class ActionModule(RolloutHostAction):
         members = read_host(self.host, facts).members if facts else ()
         asked: dict[str, list[dict[str, t.Any]]] = {}
         for name in turn["measures"]:
-            mine = [one for one in members if one.group == name and one.formation == known[name].formation]
+            one_of = (known[name].standing.stand, known[name].formation)
+            mine = [one for one in members if (one.group, one.formation) == one_of]
             asked[name] = [what for what in map(read_of, mine) if what is not None]
         asked = {name: found for name, found in asked.items() if found}
         if not asked:
             return {"skipped": True, "skip_reason": f"{self.host} has no member that counts anything"}
-        self.ask(list(asked), "group_measure", {"workloads": asked})
+        self.ask({name: name for name in asked}, "group_measure", {"workloads": asked})
         return {"changed": False, "workloads": {name: {"members": len(found)} for name, found in asked.items()}}

@@ -23,9 +23,13 @@ class ActionModule(RolloutHostAction):
         if not mine:
             return {"skipped": True, "skip_reason": f"{self.host} keeps no record that is to be noted in"}
         given = {
-            name: {"note": note, "formation": known[name].formation, "serial": known[name].serial}
+            known[name].standing.stand: {
+                "note": note,
+                "formation": known[name].formation,
+                "serial": known[name].serial,
+            }
             for name, note in mine.items()
         }
         arguments = {"notes": given, "holder": self.who, "state_dir": self.runtime_options().get("state_dir")}
-        results = self.ask(list(mine), "group_note", arguments)
+        results = self.ask({known[name].standing.stand: name for name in mine}, "group_note", arguments)
         return {"changed": any(one.get("changed") for one in results.values()), "workloads": results}

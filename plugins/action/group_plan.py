@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text, sentences
-from ..module_utils._core.base.values import integer
+from ..module_utils._core.base.values import blank, integer
+from ..module_utils._core.base.words import counted
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
+from ..module_utils._core.facts.stands import Beside, name_of, record_of
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
@@ -25,6 +27,8 @@ from ..module_utils._core.plan.waves import waves
 from ..module_utils._core.report import status
 from ..module_utils._core.report.proposal import Planned, Proposal, propose
 from ..module_utils._core.report.users import uses
+from ..module_utils._core.rollout.twice import say_twice
+from ..module_utils._core.rollout.work import Work, of_verb
 from ..module_utils._core.spec.selector import no_such
 from ..module_utils._core.spec.spec import ENGINE_ROLES
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS
@@ -55,6 +59,7 @@ class One:
     plan: Plan | None = None
     refusal: Refusal | None = None
     to: To = "spec"
+    beside: Beside | None = None
 
     @property
     def from_record(self) -> bool:
@@ -104,8 +109,9 @@ class ActionModule(PdAction):
         reserved = Reserved()
         for one in every:
             self._make(one, self._asked(one, replace(run, formation=self.new_run().formation), counts, reserved))
-            # The next one sees what this one takes, and where its cache service will be. What is removed takes nothing.
-            if one.plan is not None and one.refusal is None and one.action != "remove":
+            # The next one sees what this one takes, and where its cache service will be. What is removed takes nothing, and what is
+            # cleared away beside a group is a change of this run.
+            if one.plan is not None and one.refusal is None and (one.action != "remove" or one.beside is not None):
                 reserved = reserved.beside(one.plan)
         return self._answer(every)
 
@@ -127,7 +133,11 @@ class ActionModule(PdAction):
             beside = kind == CACHE.name and bool(groups) and self.args["action"] != "evacuate"
             action = "deploy" if beside else self.args["action"]
             onto = to.get(str(raw["name"]), "spec") if not beside else "spec"
-            every.append(One(workloads_of(kind, self), str(raw["name"]), action, Findings(), to=onto))
+            works = workloads_of(kind, self)
+            if kind == GROUP.name and self.args["spec"] is None:
+                every += on_stands(self, works, raw, action, onto)
+            else:
+                every.append(One(works, str(raw["name"]), action, Findings(), to=onto))
         twice = sorted({one.name for one in every if sum(other.name == one.name for other in every) > 1})
         if twice:
             raise PdError(
@@ -137,6 +147,8 @@ class ActionModule(PdAction):
 
     def _make(self, one: One, asked: Asked) -> None:
         """Its plan, or why it is refused. A group that is refused takes nothing from the others."""
+        if one.refusal:
+            return
         try:
             if one.action == "remove":
                 entry = self._removed(one)
@@ -191,6 +203,7 @@ class ActionModule(PdAction):
         plans = {one.name: one.plan for one in good if one.plan is not None}
         folder = RunFolder.create(index, plans)
         stay = sorted({host for number in range(len(index.waves)) for host in folder.hosts(number)})
+        self._say_forks(len(stay))
         result: dict[str, t.Any] = {
             "run": folder.path,
             "waves": [self._wave(number, index, plans) for number in range(len(index.waves))],
@@ -212,6 +225,16 @@ class ActionModule(PdAction):
         """The plan of one workload is returned, too: for people, and for what reads it by itself."""
         plan = one.plan.to_plain() if one.plan else {}
         return {"plan": plan, "findings": one.findings.to_plain(), "diff": plan.pop("diff", [])}
+
+    def _say_forks(self, hosts: int) -> None:
+        """Fewer forks than hosts harm nothing, and cost time: who waits for engines keeps a fork. A part of something greater is told with
+        that, not each time."""
+        forks = integer(self.task_vars.get("ansible_forks"))
+        if forks is not None and 0 < forks < hosts and not self.args["plan_is_part"]:
+            self._display.display(
+                f"{counted(hosts, 'host')} have a part in this, and Ansible asks {forks} at a time: some begin to wait for their engines"
+                f" when others have ended. More at a time: --forks={hosts}; in AWX, Forks of the job template."
+            )
 
     # -- what is approved ----------------------------------------------------------------------------------------------------------
 
@@ -305,7 +328,8 @@ class ActionModule(PdAction):
             reserved=reserved,
             reach=self.reach(),
             to=one.to,
-            release=one.name in self._released(),
+            release=name_of(one.name) in self._released(),
+            beside=one.beside,
         )
 
     def _to(self, groups: t.Sequence[str]) -> dict[str, To]:
@@ -327,7 +351,7 @@ class ActionModule(PdAction):
 
     def _released(self) -> set[str]:
         """The groups that are held no more. A name that is no group's would be a group that stays held, and nobody knows."""
-        names = names_list(self.args["release"])
+        names = [name_of(name) for name in names_list(self.args["release"])]
         unknown = [name for name in names if name not in self.groups()]
         if unknown:
             raise PdError(f"pd_release: {no_such(unknown[0], self.groups(), GROUP)}")
@@ -385,7 +409,7 @@ class ActionModule(PdAction):
         """The counts that scale asks for; `-e` gives them as text."""
         counts = {}
         for role, value in (to_plain(self.args["counts"]) or {}).items():
-            if value in (None, ""):
+            if blank(value):
                 continue
             if role not in ENGINE_ROLES:
                 raise PdError(f"counts.{role}: only prefill and decode can be scaled; a group has one router.")
@@ -436,6 +460,31 @@ class ActionModule(PdAction):
         seen, subject = self.seen(), one.works.subject(one.name, one.judged)
         state = status.of(subject, seen.hosts, sorted({*seen.silent, *seen.hidden}), self.reach(), self.away())
         self._display.display("\n".join(status.head(state)))
+
+
+def on_stands(action: PdAction, works: Workloads, raw: t.Mapping[str, t.Any], verb: str, onto: To) -> list[One]:
+    """What is planned of a group, by where it stands (facts/stands.py). A rollout says of which stand; everybody else works on the one that
+    is the group, unless a rollout has both in its hands."""
+    name, hosts = str(raw["name"]), action.seen().hosts
+    if raw.get("stand"):
+        given = Work(str(raw["stand"]), raw.get("to") or "spec", bool(raw.get("loses")), str(raw.get("held") or ""))
+        return [_on_stand(works, given, verb, given.to, given.beside(hosts))]
+    stands = action.stands(name)
+    serves = record_of(stands.serves, hosts)
+    note = serves.rollout if serves is not None else {}
+    found = of_verb(verb, stands, note)
+    if not found:
+        one = One(works, stands.serves, verb, Findings())
+        say_twice(name, stands, note, one.findings)
+        one.refusal = refuse(name, one.findings, "error")
+        return [one]
+    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses else None) for w in found]
+
+
+def _on_stand(works: Workloads, work: Work, verb: str, onto: To, beside: Beside | None) -> One:
+    if work.loses:
+        return One(works, work.stand, "remove", Findings(), beside=beside)
+    return One(works, work.stand, verb, Findings(), to=onto, beside=beside)
 
 
 def _planned(one: One) -> Planned:

@@ -14,7 +14,7 @@ from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
-from ..module_utils._core.plan.situation import Request
+from ..module_utils._core.plan.situation import Reach, Request
 from ..module_utils._core.plan.value import Plan
 from ..module_utils._core.preflight import between
 from ..module_utils._core.preflight import hosts as of_hosts
@@ -48,11 +48,12 @@ class ActionModule(PlanAction):
     def act(self) -> dict[str, t.Any]:
         name = self.args["name"]
         seen = self.seen()
-        hosts, reasons = seen.hosts, {**seen.silent, **seen.hidden}
+        hosts = seen.hosts
         # What is there of the group is checked like what is to come: as if all of it were started.
-        running = any(m.group == name and m.alive for h in hosts.values() for m in h.members)
+        stand = self.stands(name).serves
+        running = any(m.group == stand and m.alive for h in hosts.values() for m in h.members)
         self.as_if(PlanAction.ARGUMENTS, action="restart" if running else "deploy", release=[name])
-        one = One(Groups(self), name, self.args["action"], Findings())
+        one = One(Groups(self), stand, self.args["action"], Findings())
         judged = self._judged(one, self.spec_of(name))
         findings = judged.findings
         refusal = refuse(name, findings, "error")
@@ -66,13 +67,22 @@ class ActionModule(PlanAction):
             findings.error("host-facts", f"{host} {said.said}.", said.way_out, [], host)
         for host in request.reality.silent:
             if host not in seen.broken:
-                why, way_out = reasons.get(host, "no facts"), f"Make the host answer: ansible -m ping {host}"
-                findings.error("host-unreachable", f"{host}: {why}", "" if host in seen.hidden else way_out, [], host)
+                self._say_silent(host, request.reality.reach, findings)
         if self.args["phase"] == "plan":
             tour = self._tour(request, plan)
             # Good for this tour alone: what keeps strangers from using a listener in the seconds of its life.
             return {"tour": {**tour, "token": secrets.token_hex(16)}, "findings": findings.to_plain()}
         return self._judge(request, plan, findings)
+
+    def _say_silent(self, host: str, reach: Reach, findings: Findings) -> None:
+        """Why nothing is known of a host of the group: what it said, or why it could not be asked."""
+        seen, why = self.seen(), reach.why(host)
+        said = {**seen.silent, **seen.hidden}.get(host)
+        if said is None:
+            findings.error("host-unreachable", f"{host} {why}.", reach.way_out(why), [], host)
+            return
+        way_out = "" if host in seen.hidden else f"Make the host answer: ansible -m ping {host}"
+        findings.error("host-unreachable", f"{host}: {said}", way_out, [], host)
 
     def _tour(self, request: Request, plan: Plan) -> dict[str, t.Any]:
         told = tours.announced(request.template.mode)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text, sentences
+from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import integer
-from ..module_utils._core.base.words import counted, names
+from ..module_utils._core.base.words import by_number, counted, names
 from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.spec.known import Known
 from ..module_utils._core.spec.selector import Selector
@@ -19,16 +20,17 @@ from ..module_utils._core.spec.spec import Group
 from ..module_utils._core.spec.variables import misspelt
 from ..module_utils._core.spec.workload import CACHE, GROUP, KINDS, Kind
 from ..plugin_utils import approval
+from ..plugin_utils._absent import named, say
 from ..plugin_utils._action import PdAction, Refusal, refuse
 from ..plugin_utils._batch import check_batch, check_variables
 from ..plugin_utils._look import look_at
-from ..plugin_utils._plain import to_plain
-from ..plugin_utils._workloads import Caches, Judged, Workloads, united, workloads_of
+from ..plugin_utils._plain import names_list, to_plain
+from ..plugin_utils._workloads import Caches, Judged, Place, Workloads, united, workloads_of
 
 # What a playbook hands to its roles as a word: one that is none of these would silently be taken for the default.
 WORDS = {"pd_on_failure": ("keep", "stop"), "pd_proof": ("changed", "always", "never")}
 
-# The same of numbers: the least of each, and what it counts. Empty text is left out.
+# The same of numbers: the least of each, and what it counts.
 NUMBERS = {"pd_patience": (0, "seconds"), "pd_parallel": (1, "workloads")}
 
 
@@ -48,7 +50,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         self._check_words()
         approval.check_given(self.variable)
         works = workloads_of(self.args["kind"], self)
@@ -160,7 +162,7 @@ class ActionModule(PdAction):
                 raise PdError(f"{variable}: {given!r} is not known. Write one of {', '.join(words)}.")
         for variable, (least, what) in NUMBERS.items():
             given = self.variable(variable, least)
-            number = integer(given) if given != "" else least
+            number = integer(given)
             if number is None or number < least:
                 raise PdError(f"{variable}: {given!r} is no number of {what}. Write a whole one of at least {least}.")
 
@@ -181,15 +183,32 @@ class ActionModule(PdAction):
             )
 
     def _check_patterns(self, works: Workloads, judged: Judged) -> None:
-        """With an inventory at hand, a pattern without hosts is told before any host is asked."""
+        """With an inventory at hand, a pattern without hosts is told before any host is asked, and one that names what is not there:
+        Ansible would go on without it."""
+        lost = set(names_list(self.variable("pd_lost_hosts")))
+        absentees: dict[tuple[str, ...], list[Place]] = {}
         for place in works.places(judged):
-            if not self.pattern_hosts(place.pattern):
+            absent = set(named(place.pattern)) & set(self.absent(place.pattern)) - lost
+            if absent:
+                absentees.setdefault(tuple(sorted(absent, key=natural)), []).append(place)
+            elif not self.workload_hosts(place.pattern):
                 judged.findings.error(
                     "no-hosts",
                     f"{place.where}.hosts: the pattern {place.pattern!r} matches no host of the inventory.",
                     "Name a group or host that exists; see ansible-inventory --graph.",
                     list(place.roles),
                 )
+        known = self._inventory()
+        for gone, places in absentees.items():
+            is_ = by_number(gone, "it is", "they are")
+            say(
+                judged.findings,
+                [f"{place.where}.hosts" for place in places],
+                gone,
+                [*known.hosts, *known.groups],
+                f"If {is_} fenced for good, say so: -e pd_lost_hosts={','.join(gone)}",
+                [role for place in places for role in place.roles],
+            )
 
 
 def _line(group: str, result: dict[str, t.Any]) -> str:

@@ -10,7 +10,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..plugin_utils._action import PdAction
+from ..plugin_utils._action import PdAction, given
 
 
 class ActionModule(PdAction):
@@ -20,8 +20,8 @@ class ActionModule(PdAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result = ActionBase.run(self, tmp, task_vars)
-        self.task_vars, self.args = task_vars or {}, self._task.args
+        self.task_vars, self.args = task_vars or {}, given(self._task.args)
         place = {key: value for key, value in self.runtime_options().items() if key == "state_dir"}
-        arguments = {"by": self.new_run().by, **self._task.args, **place}
+        arguments = {"by": self.new_run().by, **self.args, **place}
         said = self._execute_module(module_args=arguments, task_vars=task_vars)
         return t.cast("dict[str, t.Any]", merge_hash(result, said))

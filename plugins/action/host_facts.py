@@ -12,7 +12,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..plugin_utils._action import PdAction
+from ..plugin_utils._action import PdAction, given
 from ..plugin_utils._answers import ASK, OWN, complaint, version_in
 from ..plugin_utils.locking import living
 
@@ -26,9 +26,9 @@ class ActionModule(PdAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result = ActionBase.run(self, tmp, task_vars)
-        self.task_vars, self.args = task_vars or {}, self._task.args
+        self.task_vars, self.args = task_vars or {}, given(self._task.args)
         options = self.runtime_options().get("runtime_options") or {}
-        arguments = {**self._task.args, "runtime_options": options, "controller": living()}
+        arguments = {**self.args, "runtime_options": options, "controller": living()}
         try:
             said = self._execute_module(module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val)
         except AnsibleConnectionFailure:

@@ -9,6 +9,7 @@ import typing as t
 
 from ..module_utils._core.base.words import by_number, names
 from ..module_utils._core.facts.observed import LiveMember
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.spec.workload import CACHE, GROUP
 from ..plugin_utils._action import PdAction
 from ..plugin_utils._closing import close, courses_of
@@ -86,7 +87,8 @@ class _Why:
 
     def __init__(self, action: PdAction, folder: RunFolder | None) -> None:
         self.action = action
-        self.refused = folder.index().refused if folder else {}
+        # By what their users call them: of a group that stands twice either stand may be here.
+        self.refused = {name_of(n): why for n, why in folder.index().refused.items()} if folder else {}
         self.courses = courses_of(folder) if folder else {}
 
     def goes(self, member: LiveMember) -> bool:
@@ -96,9 +98,9 @@ class _Why:
     def told(self, member: LiveMember) -> str:
         kind = CACHE if member.role in CACHE.roles else GROUP
         name = member.group
-        if name in self.refused:
+        if name_of(name) in self.refused:
             # What follows the head are its findings, of which the first is the worst.
-            head, _line, found = self.refused[name].partition("\n")
+            head, _line, found = self.refused[name_of(name)].partition("\n")
             return found.partition("\n")[0].removeprefix("- ERROR ") or head
         course = self.courses.get(name)
         if course is not None and course.failed:

@@ -11,6 +11,7 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import boolean
 from ..module_utils._core.base.words import MOST_HOSTS, about, names
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.spec.selector import nearest
 from ..module_utils._core.spec.workload import CACHE, GROUP, Kind
 from ..plugin_utils._action import PdAction
@@ -31,7 +32,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         meant = self._meant()
         if self.args["returned"]:
             return self._returned(meant)
@@ -78,7 +79,7 @@ class ActionModule(PdAction):
         """The workloads of a kind that have a member on one of the hosts, in the inventory's order. What no entry names, nobody can plan:
         it is told at the end, with the way out."""
         seen = self.seen().hosts
-        mine = {m.group for host in meant if host in seen for m in seen[host].members if m.role in kind.roles}
+        mine = {name_of(m.group) for host in meant if host in seen for m in seen[host].members if m.role in kind.roles}
         return [name for name in self.entries(kind) if name in mine]
 
     def _observe(self, kind: Kind, name: str) -> dict[str, t.Any]:

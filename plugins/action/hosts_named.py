@@ -21,7 +21,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         selector = self.selector()
         if selector is None or selector.every:
             every = list(self.groups()) if self.args["every"] else []

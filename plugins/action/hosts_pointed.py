@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.base.order import natural
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.plan.pointed import pointed
 from ..module_utils._core.report.users import uses
 from ..module_utils._core.spec.workload import CACHE
@@ -35,6 +36,6 @@ class ActionModule(PdAction):
 
     def _used(self, names: t.Collection[str]) -> list[str]:
         """Services that members of these groups run with although their specs name others by now."""
-        mine = [m for host in self.seen().hosts.values() for m in host.members if m.group in names]
+        mine = [m for host in self.seen().hosts.values() for m in host.members if name_of(m.group) in names]
         ours = {name: entry for name, entry in self.entries(CACHE).items() if name not in names and deployed(entry)}
         return [name for name in ours if any(uses(member, name) for member in mine)]

@@ -10,12 +10,14 @@ import typing as t
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, sentences
+from ..module_utils._core.facts.stands import other_of
 from ..module_utils._core.report.proposal import Proposal
 from ..module_utils._core.rollout.draw import Waves
 from ..module_utils._core.rollout.refusals import refuse
 from ..module_utils._core.rollout.spec import Rollout
 from ..module_utils._core.rollout.standing import Fleet
 from ..module_utils._core.rollout.told import table
+from ..module_utils._core.spec.workload import GROUP
 from ..plugin_utils import approval
 from ..plugin_utils._action import PdAction, Refusal
 from ..plugin_utils._plain import names_list, to_plain
@@ -42,7 +44,7 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         rollout, now = rollout_of(self, str(self.args["name"])), time.time()
         release = names_list(to_plain(self.args["release"]))
-        looking = Looking(self, release, rollout.on_failure == "return")
+        looking = Looking.of(self, rollout, release)
         groups = names_list(to_plain(self.args["groups"]))
         known = {name: looking.at(name) for name in [*groups, *names_list(to_plain(self.args["beside"]))]}
         fleet, state = {name: one.standing for name, one in known.items()}, self.args["state"]
@@ -69,13 +71,21 @@ class ActionModule(PdAction):
                 "release": release,
                 "known": {name: one.to_plain() for name, one in known.items()},
                 "groups": groups,
+                "tried": {},
             }
         )
         pending = [name for name in groups if fleet[name].pending]
+        shown = [
+            {"kind": GROUP.name, "name": name, **({"stand": other_of(fleet[name].stand)} if rollout.beside else {})}
+            for name in pending
+        ]
         return {
             "rollout": folder.path,
             "groups": groups,
             "pending": pending,
+            # What a check run shows: the plans that the changes would be.
+            "shows": "deploy" if rollout.beside else "restart",
+            "changes": shown,
             "digest": proposed.digest,
             "ansible_stats": approval.stats(proposed, "rollout", [], bool(self._task.check_mode), asked),
             "warnings": sentences(findings.to_plain()),

@@ -11,14 +11,17 @@ import typing as t
 from dataclasses import replace
 
 from ..module_utils._core.base.order import natural
+from ..module_utils._core.base.plain import to_plain
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.base.words import names
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.rollout import note as notes
 from ..module_utils._core.rollout.draw import draw
 from ..module_utils._core.rollout.next_turn import next_turn
 from ..module_utils._core.rollout.note import Note
 from ..module_utils._core.rollout.told import table
 from ..module_utils._core.rollout.turn import LONGEST_WAIT, Run, Turn
+from ..module_utils._core.rollout.work import Work, of_turn
 from ..module_utils._core.spec.workload import CACHE, GROUP
 from ..plugin_utils import _caches
 from ..plugin_utils._action import PdAction
@@ -29,6 +32,8 @@ from ..plugin_utils.rollout_folder import Plain, RolloutFolder
 from ..plugin_utils.run_folder import RunFolder
 
 PHASES = ("next", "measured", "noted", "soak", "end")
+# Turns that carry out a plan.
+WORKS = ("change", "return", "point", "clear")
 _LONGEST = 600
 # How a person is told of a turn, with the groups it is about.
 _TOLD = {
@@ -37,6 +42,8 @@ _TOLD = {
     "soak": "watch {0}",
     "judge": "judge {0}",
     "return": "return {0}",
+    "point": "have hooks know {0}",
+    "clear": "clear away what stands beside {0}",
     "end": "the end",
 }
 
@@ -82,7 +89,8 @@ class ActionModule(PdAction):
             turn = Turn("note", tuple(said), notes=said, why=_SAID[self.state["state"]].format(names(list(said))))
         else:
             state, release = self.state, tuple(self.state["release"])
-            run = Run(state["began"], state["ends"], state["state"] == "go", release)
+            tried = {(kind, name): count for kind, told in state["tried"].items() for name, count in told.items()}
+            run = Run(state["began"], state["ends"], state["state"] == "go", release, tried)
             turn = next_turn(self.rollout, fleet, now, run)
         written = {**became, **turn.notes}
         number = int(before.get("number") or 0) + 1
@@ -104,7 +112,7 @@ class ActionModule(PdAction):
 
     def _looked(self) -> dict[str, Known]:
         """How all groups stand: those whose hosts were looked at now as they are now."""
-        looking = Looking(self, self.state["release"], self.rollout.on_failure == "return")
+        looking = Looking.of(self, self.rollout, self.state["release"])
         known = {name: Known.from_plain(raw) for name, raw in self.state["known"].items()}
         for name, one in known.items():
             if looking.looked_at({*one.hosts, *one.keeps}):
@@ -200,7 +208,7 @@ class ActionModule(PdAction):
         if turn["why"]:
             self._display.display(f"Rollout {self.rollout.name}: {turn['why']}")
         # What a turn has done is looked at; and before others are chosen, all of it.
-        seen = turn["names"] if turn["kind"] in ("change", "return", "soak") else list(known)
+        seen = turn["names"] if turn["kind"] in (*WORKS, "soak") else list(known)
         hosts = {host for name in turn["names"] for host in known[name].hosts}
         looked = {host for name in seen for host in known[name].hosts}
         return {
@@ -208,23 +216,43 @@ class ActionModule(PdAction):
             "number": turn["number"],
             "names": turn["names"],
             "told": self._told(self._turn(turn)),
-            "workloads": self._workloads(turn["names"]),
+            **self._done(turn, known),
             "hosts": sorted(hosts, key=natural),
             "seen": self._workloads(seen),
             "look": [] if turn["kind"] == "end" else sorted(looked, key=natural),
-            "to": {name: known[name].back for name in turn["names"]} if turn["kind"] == "return" else {},
             # What it ran before has passed already.
             "gate": self.rollout.name if turn["kind"] == "change" and self._has_command() else "",
         }
+
+    def _done(self, turn: Plain, known: t.Mapping[str, Known]) -> dict[str, t.Any]:
+        """What is done about the groups of a turn: by which action of the group's role, to which workloads, and onto what."""
+        kind, every = turn["kind"], list(turn["names"])
+        if kind in ("point", "clear"):
+            self._count(kind, every)
+        found = {name: of_turn(kind, known[name].standing, self.rollout) for name in every}
+        stands = [_stand(name, work) for name, work in found.items() if work is not None]
+        if stands:
+            services = self._services(every) if kind == "change" else []
+            return {"action": "deploy", "workloads": [*services, *stands], "to": {}}
+        to = {name: known[name].back for name in every} if kind == "return" else {}
+        return {"action": "restart", "workloads": self._workloads(every), "to": to}
+
+    def _count(self, kind: str, names: t.Iterable[str]) -> None:
+        tried = self.state["tried"].setdefault(kind, {})
+        for name in names:
+            tried[name] = int(tried.get(name) or 0) + 1
+        self.folder.write_state(self.state)
 
     def _has_command(self) -> bool:
         return bool(gate_command(entry_of(self, self.rollout.name)))
 
     def _workloads(self, groups: t.Sequence[str]) -> list[dict[str, str]]:
         """The groups, with the services that they use before them."""
+        return self._services(groups) + [{"kind": GROUP.name, "name": name} for name in groups]
+
+    def _services(self, groups: t.Sequence[str]) -> list[dict[str, str]]:
         services = dict.fromkeys(one for name in groups for one in _caches.deployed_for(self, name))
-        found = [{"kind": CACHE.name, "name": one} for one in services]
-        return found + [{"kind": GROUP.name, "name": name} for name in groups]
+        return [{"kind": CACHE.name, "name": one} for one in services]
 
     def _unwritten(self, turn: Plain, known: t.Mapping[str, Known]) -> dict[str, str]:
         """Groups whose note is on no host, with why. On one is enough: the record that was written last holds."""
@@ -262,13 +290,18 @@ class ActionModule(PdAction):
         return {**result, "msg": f"Rollout {self.rollout.name}: {turn['why']}"}
 
 
+def _stand(name: str, work: Work) -> dict[str, t.Any]:
+    """A stand of a group, as what a run works on (action/group_plan.py)."""
+    return {"kind": GROUP.name, "name": name, **to_plain(work)}
+
+
 def _outcomes(run: RunFolder) -> dict[str, str]:
-    """The workloads of a run that did not end well, with why in one line."""
+    """The workloads of a run that did not end well, by what their users call them, with why in one line."""
     index = run.index()
     found = dict(index.refused)
     for wave in range(len(index.waves)):
         found |= {name: one.told for name, one in run.courses(wave).items() if one.failed}
-    return {name: _in_a_line(text) for name, text in found.items()}
+    return {name_of(name): _in_a_line(text) for name, text in found.items()}
 
 
 def _in_a_line(told: str) -> str:

@@ -28,7 +28,7 @@ class ActionModule(PdAction):
 
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
-        check_variables(self._task)
+        check_variables(self._task, self.variable)
         rollout = rollout_of(self, self._name())
         labels = self.groups().labels()
         fleet = {name: Standing(labels=labels.get(name, {})) for name in self.groups()}

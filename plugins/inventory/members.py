@@ -13,7 +13,7 @@ description:
   - Asks the hosts of another inventory what runs on them, with M(inferops.pd.host_facts) over their own connections, and groups them by it.
   - Groups are C(pd_GROUP), C(pd_GROUP_ROLE) and C(pd_role_ROLE), characters that no group name may have replaced by an underscore. A host
     that runs several members is in several groups.
-  - Every host with a member gets C(pd_members), a list of its members with id, group, role, state, url and generation.
+  - Every host with a member gets C(pd_members), a list of its members with id, group, stand, role, state, url and generation.
   - A member whose file on the host is damaged is told, and left out; the others of the host stay.
   - Use it beside the inventory it asks, C(-i hosts.yml -i members.pd.yml), so that connection variables are known.
 author:
@@ -72,6 +72,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ..module_utils._core.base.checked import Checked, DamagedError
 from ..module_utils._core.base.printable import printable
 from ..module_utils._core.facts import label as labels
+from ..module_utils._core.facts.stands import name_of
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 _SHOWN = ("group", "role", "index", "revision", "generation", "formation", "url", "port", "gpus")
@@ -195,7 +196,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         label = labels.read(told.raw.get("label"), f"the label of {told.within('label').said('member') or 'a member'}")
         shown = {key: getattr(label, key) for key in _SHOWN}
         ready = told.raw.get("ready") is True
-        return {"id": label.member, "state": told.text("state"), "ready": ready, **shown, "gpus": list(label.gpus)}
+        about = {"id": label.member, "state": told.text("state"), "ready": ready, **shown, "gpus": list(label.gpus)}
+        # By what its user calls it, whatever it stands as.
+        return {**about, "group": name_of(label.group), "stand": label.group}
 
     def _warn(self, host: str, text: str) -> None:
         self.display.warning(f"{self.NAME}: {host}: {printable(text)}")

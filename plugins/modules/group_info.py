@@ -108,6 +108,13 @@ groups:
         - The share of prefill-decode pairs that are on one host, from 0 to 1. Their KV crosses no network.
         - Null where there is no pair.
       type: float
+    stand:
+      description: The name that hosts know it by (docs/rollouts.md); members, records and locks are called by it.
+      type: str
+    twin:
+      description: What stands beside it while a rollout has not decided between the two, with its C(stand), C(state) and C(members).
+      type: dict
+      returned: when there is any
     rollout:
       description: How far a rollout has come with the group, its C(name), C(wave), C(state) and C(why), and all of it as a line (C(told)).
       type: dict

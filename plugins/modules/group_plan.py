@@ -46,6 +46,8 @@ options:
       - All groups and services of the run, in order, each a dictionary with C(kind) and C(name), as M(inferops.pd.group_validate) and
         M(inferops.pd.cache_validate) return them.
       - Services beside groups are those that the groups use. They are brought to what their entries say, whatever O(action) is.
+      - A rollout that forms a group beside what serves says of which of its two stands the plan is (C(stand)), and C(loses) of one
+        that is to go, C(to) and C(held) of one that is given its endpoint back. Without it, it is the stand that is the group.
     type: list
     elements: dict
     version_added: 0.2.0

@@ -105,6 +105,15 @@ pending:
   returned: success
   type: list
   elements: str
+shows:
+  description: What their changes are to role C(group), V(restart) or V(deploy).
+  returned: success
+  type: str
+changes:
+  description: What would be changed, for role C(group).
+  returned: success
+  type: list
+  elements: dict
 about:
   description: Which rollout it is, and who is in which wave, in words that are approved with the restarts.
   returned: success

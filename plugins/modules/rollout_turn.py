@@ -69,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 do:
-  description: What kind of turn it is; V(note), V(change), V(soak), V(judge), V(return) or V(end).
+  description: What kind of turn it is; V(note), V(change), V(soak), V(judge), V(return), V(point), V(clear) or V(end).
   returned: success
   type: str
 names:
@@ -95,8 +95,12 @@ notes:
   returned: with O(phase=measured)
   type: list
   elements: str
+action:
+  description: What of role C(group) is done with RV(workloads), V(restart) or V(deploy).
+  returned: with O(phase=noted)
+  type: str
 workloads:
-  description: Its groups and the services that they use, for role C(group).
+  description: Its groups, or stands of them, and the services that they use, for role C(group).
   returned: with O(phase=noted)
   type: list
   elements: dict

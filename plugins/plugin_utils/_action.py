@@ -13,6 +13,7 @@ import typing as t
 import uuid
 from dataclasses import dataclass, field, replace
 
+from ansible.constants import LOCALHOST
 from ansible.errors import AnsibleActionFail
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -21,11 +22,13 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.order import natural
-from ..module_utils._core.base.values import boolean
+from ..module_utils._core.base.values import blank, boolean
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.facts.cordon import BY_INVENTORY, Cordon
 from ..module_utils._core.facts.observed import Host, read_host
-from ..module_utils._core.facts.record import Reader, newest
+from ..module_utils._core.facts.record import Reader
+from ..module_utils._core.facts.stands import Stands, name_of, other_of, record_of
+from ..module_utils._core.facts.stands import of as stands_of
 from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.situation import Reach, Run
 from ..module_utils._core.rules.validate import Catalogue, Verdict, validate
@@ -35,8 +38,11 @@ from ..module_utils._core.spec.cache_service import services_named, users_by_ser
 from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import parse
+from ..module_utils._core.spec.variables import MEANT_EMPTY
 from ..module_utils._core.spec.workload import GROUP, Kind
 from ..module_utils._engines import registry
+from ._absent import VARIABLE as EXPECTED
+from ._absent import expected, named
 from ._answers import Complaint, last_line
 from ._caches import services_of
 from ._entries import Entries
@@ -71,6 +77,7 @@ class PdAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
+        self._task.args = given(self._task.args)
         several = self.ARGUMENTS.get("name", {}).get("type") == "raw"
         if isinstance(self._task.args.get("name"), t.Mapping if several else (t.Mapping, list)):
             # Not shown: it is a group's whole spec, secrets included.
@@ -105,10 +112,11 @@ class PdAction(ActionBase):
     # -- variables -------------------------------------------------------------------------------------------------------------
 
     def variable(self, name: str, default: t.Any = None) -> t.Any:
-        """A variable of the play, templated and plain."""
+        """A variable of the play, templated and plain. One that says nothing is not there."""
         if name not in self.task_vars:
             return default
-        return self._templated(self.task_vars[name])
+        value = self._templated(self.task_vars[name])
+        return default if blank(value) and name not in MEANT_EMPTY else value
 
     def _templated(self, raw: t.Any) -> t.Any:
         return to_plain(self._templar.template(raw))
@@ -150,8 +158,9 @@ class PdAction(ActionBase):
         return self.entry(name, kind)
 
     def selector(self, kind: Kind = GROUP) -> Selector | None:
-        """What the argument `name` selects; None where it is left to the action."""
-        return selectors.parse(to_plain(self.args.get("name")), kind.variable)
+        """What the argument `name` selects; None where it is left to the action. A group is selected by any of its stands."""
+        found = selectors.parse(to_plain(self.args.get("name")), kind.variable)
+        return replace(found, names=tuple(dict.fromkeys(map(name_of, found.names)))) if found is not None else None
 
     def select(self, selector: Selector, kind: Kind = GROUP, others: t.Collection[str] | None = None) -> list[str]:
         """The names of what is selected; `others` may be selected by their names beside the inventory's."""
@@ -196,10 +205,40 @@ class PdAction(ActionBase):
             found[pattern] = sorted((host.name for host in hosts), key=natural)
         return list(found[pattern])
 
+    def workload_hosts(self, pattern: str) -> list[str]:
+        """The hosts of a workload's pattern, with those that are absent: what they have nobody knows, and so nothing takes their place."""
+        return sorted({*self.pattern_hosts(pattern), *self.absent(pattern)}, key=natural)
+
+    def absent(self, pattern: str) -> list[str]:
+        """The hosts that a pattern says by their names, or by a group that is expected to have them, and the inventory of this run has not.
+        Where facts are given by hand, there is no inventory."""
+        if self.args.get("hosts") or self.args.get("spec") is not None:
+            return []
+        found = self._once("absent", dict[str, "list[str]"])
+        if pattern not in found:
+            known, here = self._inventory().hosts, self._once("expecting", self._expecting)
+            expected_ = {host.name for host in here.get_hosts(pattern)} if pattern else set()
+            missing = {name for name in named(pattern) if name not in here.groups and name not in here.hosts}
+            found[pattern] = sorted(
+                {one for one in expected_ if one not in known} - set(LOCALHOST) | missing, key=natural
+            )
+        return list(found[pattern])
+
+    def _expecting(self) -> InventoryManager:
+        """The inventory with the hosts that it is expected to have."""
+        raw = self.task_vars.get(EXPECTED)
+        groups = self._groups_of_inventory()
+        wanted = {} if blank(raw) else expected(raw, self._templated, groups)
+        every = {"all": [host for hosts in wanted.values() for host in hosts]}
+        return _manager(groups, wanted, every)
+
+    def _groups_of_inventory(self) -> dict[str, list[str]]:
+        return {str(name): list(hosts) for name, hosts in (self.task_vars.get("groups") or {}).items()}
+
     def patterns_of(self, name: str, spec: t.Any) -> dict[str, list[str]]:
         """The hosts of each role of a spec, as far as it can be read."""
         group = parse(name, to_plain(spec), Findings()) if spec is not None else None
-        found = {role.name: self.pattern_hosts(role.hosts) for role in group.roles.values()} if group else {}
+        found = {role.name: self.workload_hosts(role.hosts) for role in group.roles.values()} if group else {}
         return {role: hosts for role, hosts in found.items() if hosts}
 
     def reach(self) -> Reach:
@@ -276,7 +315,11 @@ class PdAction(ActionBase):
         hostvars = self.task_vars.get("hostvars") or {}
         hosts = sorted({host for hosts in (self.task_vars.get("groups") or {}).values() for host in hosts})
         said = {host: hostvars[host].get(name) for host in hosts if host in hostvars}
-        return {host: str(value) for host, value in said.items() if value is not None}
+        return {host: str(value) for host, value in said.items() if not blank(value)}
+
+    def stands(self, name: str) -> Stands:
+        """Under which names a group stands, by what hosts said in this run."""
+        return stands_of(name, self.seen().hosts)
 
     def new_run(self) -> Run:
         """The identity of this run, and of the formation that it may make. Nothing below draws one."""
@@ -284,14 +327,7 @@ class PdAction(ActionBase):
         return Run(str(uuid.uuid4()), str(uuid.uuid4()), time.time(), who)
 
     def _inventory(self) -> InventoryManager:
-        if not hasattr(self, "_manager"):
-            manager = InventoryManager(loader=DataLoader(), sources=None, parse=False)
-            for group, hosts in (self.task_vars.get("groups") or {}).items():
-                manager.add_group(group)
-                for host in hosts:
-                    manager.add_host(host, group=group)
-            self._manager = manager
-        return self._manager
+        return self._once("inventory", lambda: _manager(self._groups_of_inventory()))
 
     def results_of(
         self, register: str, workload: str | None = None, hosts: t.Collection[str] | None = None
@@ -314,6 +350,20 @@ class PdAction(ActionBase):
         return found
 
 
+def _manager(*several: t.Mapping[str, t.Iterable[str]]) -> InventoryManager:
+    """An inventory of these groups. Its hosts are in the order of their names, which a subscript of a pattern counts in."""
+    found = InventoryManager(loader=DataLoader(), sources=None, parse=False)
+    hosts: dict[str, set[str]] = {}
+    for groups in several:
+        for group, its in groups.items():
+            hosts.setdefault(group, set()).update(its)
+    for group in sorted(hosts):
+        found.add_group(group)
+        for host in sorted(hosts[group], key=natural):
+            found.add_host(host, group=group)
+    return found
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Why a workload is refused: in a sentence, and by its findings, as results have them."""
@@ -328,9 +378,15 @@ class Refusal:
         return "\n".join([self.head, as_text(errors or self.findings)])
 
 
+def given(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The arguments of a task without those that say nothing: a survey answers so where nobody did. Its own default holds for each."""
+    return {name: one for name, one in arguments.items() if not blank(one) or f"pd_{name}" in MEANT_EMPTY}
+
+
 def known_of(name: str, hosts: t.Mapping[str, Host], patterns: t.Mapping[str, list[str]]) -> Known:
-    """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds."""
-    noted = newest(h.records[name] for h in hosts.values() if name in h.records)
+    """What is known beside a spec: the hosts' facts, the hosts of each role, and the choices that the group's newest record holds. A stand
+    without a record is to be what the other one is."""
+    noted = record_of(name, hosts) or record_of(other_of(name), hosts)
     return Known(hosts=hosts, patterns=patterns, recorded=(noted.plain.get("choices") or {}) if noted else {})
 
 

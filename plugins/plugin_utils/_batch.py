@@ -1,15 +1,19 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The batches of a play: whether it goes through its hosts as a group needs it, all of them in each task, and no task before the
-last has ended on all."""
+"""Whether a run can be one at all: on this Ansible, over all of its hosts and not a batch or a slice of them, no task before the last has
+ended on all, and with no variable that nothing reads or that nobody has evaluated."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible.release import __version__
+
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.spec.variables import unknown
+from ..module_utils._core.base.version import below
+from ..module_utils._core.spec.variables import KNOWN, unknown
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -18,6 +22,8 @@ if t.TYPE_CHECKING:
 def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
     """Raise PdError for a play with `serial`, or with a strategy under which hosts do not wait for each other. Where it goes: first thing
     in `act` of whatever a play can begin with, check_batch(self._task, self.task_vars)."""
+    _check_ansible(__version__)
+    _check_slice(variables)
     strategy = str(getattr(task.get_play(), "strategy", None) or "linear")
     if not _waits(strategy):
         raise PdError(
@@ -37,13 +43,51 @@ def check_batch(task: Task, variables: t.Mapping[str, t.Any]) -> None:
         )
 
 
-def check_variables(task: Task) -> None:
+# The oldest Ansible that meta/runtime.yml promises. Ansible itself only warns.
+OLDEST = ">=2.16.0"
+
+
+def _check_ansible(version: str) -> None:
+    """Raise PdError for an Ansible that nothing of this has been tried on: AWX's own execution environment may have one."""
+    if below(version, OLDEST):
+        raise PdError(
+            f"This is ansible-core {version}, and the collection needs {OLDEST[2:]} or newer. Install it on the controller; in AWX, give"
+            " the job template an execution environment that has it (its default one may not)."
+        )
+
+
+# What AWX names its own variables by.
+_PREFIXES = ("awx", "tower")
+
+
+def _check_slice(variables: t.Mapping[str, t.Any]) -> None:
+    """Raise PdError for a slice of a job of AWX, whose inventory has a part of the hosts of each group. Nothing says so but that AWX makes
+    a workflow of a job with slices, and gives it the name of the job's template."""
+    for prefix in _PREFIXES:
+        template = variables.get(f"{prefix}_job_template_name")
+        if template and template == variables.get(f"{prefix}_workflow_job_name"):
+            raise PdError(
+                f"This job is one slice of {str(template)!r}: AWX gives each slice a part of the hosts, and every group would be planned"
+                " once for each, on the hosts that it has. Set Job slicing of the template to 1. (From inside, a workflow"
+                " that has the name of its job template looks the same: give one of them another name.)"
+            )
+
+
+# Those that hold entries of users: each is looked at when it is read, for those of the run alone.
+_ENTRIES = ("pd_groups", "pd_caches", "pd_rollouts", "pd_endpoint_hooks")
+
+
+def check_variables(task: Task, variable: t.Callable[[str], t.Any]) -> None:
     """Raise PdError for a variable of the command line (`-e`, or a job's own) that nothing reads: -e pd_gruop=NAME would work on every
-    group. Names in an inventory may be anybody's, and are warned of (spec/variables.py)."""
+    group; and for one whose braces nobody has evaluated. Names in an inventory may be anybody's, and are warned of (spec/variables.py).
+    `variable` reads a variable of the play."""
     manager = task.get_variable_manager()
-    told = unknown(manager.extra_vars if manager else ())
-    if told:
-        raise PdError(" ".join(told))
+    given = manager.extra_vars if manager else {}
+    told = unknown(given)
+    read = [name for name in sorted(given) if name in KNOWN and not name.startswith(_ENTRIES)]
+    left = [braces.told(*found) for name in read for found in braces.places(variable(name), name)]
+    if told or left:
+        raise PdError(" ".join([*told, *left, *([braces.WAY_OUT] if left else [])]))
 
 
 def _waits(strategy: str) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.base.values import blank
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.spec.selector import labels_of
 from ..module_utils._core.spec.workload import Kind
 
@@ -15,8 +17,9 @@ Plain = t.Callable[[t.Any], t.Any]
 
 
 class Entries(t.Mapping[str, t.Any]):
-    """The entries of a kind by name, in the inventory's order. One is templated when it is asked for, and once: the others stay as they
-    are written, their secrets too. Raises PdError for a variable that is no dictionary, and for an entry twice."""
+    """The entries of a kind by name, in the inventory's order; a group's is found by any of its stands. One is templated when it is asked
+    for, and once: the others stay as they are written, their secrets too. Raises PdError for a variable that is no dictionary, and for an
+    entry twice."""
 
     def __init__(self, kind: Kind, variables: t.Mapping[str, t.Any], plain: Plain) -> None:
         """`variables` as the play has them, not templated; `plain` templates a value."""
@@ -28,7 +31,7 @@ class Entries(t.Mapping[str, t.Any]):
             raw = variables[variable]
             # A dictionary that an expression makes can only be made whole.
             found, done = (raw, False) if isinstance(raw, t.Mapping) else (plain(raw), True)
-            if found in (None, "", {}):
+            if blank(found) or found == {}:
                 continue
             if not isinstance(found, t.Mapping):
                 raise PdError(f"{variable} is not a dictionary of {kind.noun}s by name. Write {variable}: {kind.form}.")
@@ -42,12 +45,13 @@ class Entries(t.Mapping[str, t.Any]):
                     self._made[name] = entry
 
     def __getitem__(self, name: str) -> t.Any:
+        name = name_of(name)
         if name not in self._made:
             self._made[name] = self._plain(self._raw[name])
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._raw
+        return isinstance(name, str) and name_of(name) in self._raw
 
     def __iter__(self) -> t.Iterator[str]:
         return iter(self._raw)

@@ -8,16 +8,18 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
 from ..module_utils._core.base.reader import Reader
 from ..module_utils._core.base.words import names as listed
+from ..module_utils._core.facts.announced import Announced
 from ..module_utils._core.facts.observed import Host
-from ..module_utils._core.facts.record import newest
 from ..module_utils._core.hooks.hook import Hook
 from ..module_utils._core.plan.hooks import NOTHING, SKIP, Wired
 from ..module_utils._core.spec.endpoint import VARIABLE, read_hook
 from ..module_utils._core.spec.spec import Group
+from ._absent import named, say
 from ._action import PdAction
 from ._plain import names_list, to_plain
 
@@ -38,7 +40,9 @@ def _entries(action: PdAction) -> t.Mapping[str, t.Any]:
 
 
 def _read(action: PdAction, name: str, findings: Findings) -> Hook | None:
-    return read_hook(name, to_plain(action._templated(_entries(action)[name])), Reader(findings))
+    written = to_plain(action._templated(_entries(action)[name]))
+    braces.check(written, f"{VARIABLE}.{name}", findings)
+    return read_hook(name, written, Reader(findings))
 
 
 def check(action: PdAction, group: Group, findings: Findings) -> None:
@@ -57,7 +61,12 @@ def check(action: PdAction, group: Group, findings: Findings) -> None:
             continue
         hook = _read(action, name, findings)
         _check_alone(name, hook, known, findings)
-        if hook is not None and not action.pattern_hosts(hook.hosts):
+        absent = [] if hook is None else [one for one in named(hook.hosts) if one in action.absent(hook.hosts)]
+        if absent and name not in names_list(action.variable(SKIP)):
+            inventory = action._inventory()
+            otherwise = f"To go on without the hook, whose clients are told nothing then: -e {SKIP}={name}"
+            say(findings, [f"{VARIABLE}.{name}.hosts"], absent, [*inventory.hosts, *inventory.groups], otherwise)
+        elif hook is not None and not action.pattern_hosts(hook.hosts):
             findings.error(
                 "no-hosts",
                 f"{VARIABLE}.{name}.hosts: the pattern {hook.hosts!r} matches no host of the inventory.",
@@ -79,12 +88,14 @@ def _check_alone(name: str, hook: Hook | None, known: t.Mapping[str, t.Any], fin
 
 
 def wired(
-    action: PdAction, group: str, named: t.Iterable[str], hosts: t.Mapping[str, Host], findings: Findings
+    action: PdAction,
+    recorded: t.Sequence[t.Mapping[str, Announced]],
+    named: t.Iterable[str],
+    hosts: t.Mapping[str, Host],
+    findings: Findings,
 ) -> Wired:
-    """The hooks that a plan of a group may have to tell: those of its spec, and those that its record says know it."""
-    noted = newest(host.records[group] for host in hosts.values() if group in host.records)
-    recorded = noted.endpoint.hooks if noted else {}
-    every = list(dict.fromkeys((*named, *recorded)))
+    """The hooks that a plan of a group may have to tell: those that are named, by its spec, and those that its records say know it."""
+    every = list(dict.fromkeys((*named, *(name for one in recorded for name in one))))
     if not every:
         return NOTHING
     entries, found = _entries(action), {}
@@ -93,7 +104,7 @@ def wired(
         if hook is not None:
             found[name] = (hook, tuple(action.pattern_hosts(hook.hosts)))
     concerned = {host for _hook, its in found.values() for host in its}
-    concerned |= {host for one in recorded.values() for host in one.hosts}
+    concerned |= {host for known in recorded for one in known.values() for host in one.hosts}
     away = _away(action, concerned)
     gone = frozenset(host for host, why in away.items() if why == _GONE)
     skip = _skipped(action, {*entries, *_recorded(hosts)})

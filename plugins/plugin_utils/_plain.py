@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 
@@ -31,9 +32,6 @@ def _other(value: t.Any) -> t.Any:
 
 
 def names_list(value: t.Any) -> list[str]:
-    """A list of names, given as a list or as text with commas."""
-    if value is None or value == "":
-        return []
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return [str(part) for part in value]
+    """A list of names, given as a list or as text with commas, or with a line for each; so may be each entry of a list."""
+    entries = [value] if isinstance(value, str) else value or ()
+    return [part.strip() for one in entries for part in re.split(r"[,\n]", str(one)) if part.strip()]

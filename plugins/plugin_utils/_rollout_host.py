@@ -34,11 +34,14 @@ class RolloutHostAction(PdAction):
         """(the rollout's folder, the turn, its groups as they are known)."""
         folder = RolloutFolder(str(self.args["rollout"]))
         state = folder.state()
-        self.who = holder(state["run"])
-        return folder, folder.turn(), {name: Known.from_plain(raw) for name, raw in state["known"].items()}
+        known = {name: Known.from_plain(raw) for name, raw in state["known"].items()}
+        # A host cannot tell of a run on this machine whether it still lives.
+        self.who = {**holder(state["run"]), "dead": sorted({lock for one in known.values() for lock in one.dead})}
+        return folder, folder.turn(), known
 
-    def ask(self, names: t.Collection[str], module: str, arguments: t.Mapping[str, t.Any]) -> dict[str, Plain]:
-        """What the module says of each group, kept."""
+    def ask(self, called: t.Mapping[str, str], module: str, arguments: t.Mapping[str, t.Any]) -> dict[str, Plain]:
+        """What the module says of each group, kept. `called` are the groups by what the module calls them."""
+        names = called.values()
         folder = RolloutFolder(str(self.args["rollout"]))
         number = folder.turn()["number"]
 
@@ -59,6 +62,7 @@ class RolloutHostAction(PdAction):
         found = result.get("workloads")
         if not isinstance(found, dict) or result.get("failed"):
             said = "its module fell over" if "module_stdout" in result else str(result.get("msg") or "no reason given")
-            found = nothing(said)
+            found = {key: nothing(said)[name] for key, name in called.items()}
+        found = {called[key]: one for key, one in found.items()}
         folder.say(self.what, number, self.host, found)
         return found

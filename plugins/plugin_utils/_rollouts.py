@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Findings
+from ..module_utils._core.base.values import blank
 from ..module_utils._core.base.words import counted, names
 from ..module_utils._core.rollout.spec import VARIABLE, Rollout, read
 from ._action import PdAction, Refusal
@@ -48,8 +50,12 @@ def gate_command(entry: Entry) -> t.Any:
 
 def rollout_of(action: PdAction, name: str) -> Rollout:
     """A rollout of the inventory, read. What is wrong with it is told, all of it, and ends the task."""
-    findings = Findings()
-    found = read(name, to_plain(entry_of(action, name)), findings)
+    findings, entry = Findings(), to_plain(entry_of(action, name))
+    gate = entry.get("gate") if isinstance(entry, dict) else None
+    # The command of a gate is evaluated later, for each group.
+    written = {**entry, "gate": {**gate, "command": None}} if isinstance(gate, dict) else entry
+    braces.check(written, f"{VARIABLE}.{name}", findings)
+    found = read(name, entry, findings)
     if found is None:
         count = counted(len(findings.errors), "error")
         raise action.refused(Refusal(name, f"Rollout {name} is refused: {count}.", findings.to_plain()))
@@ -60,7 +66,7 @@ def _all(action: PdAction) -> t.Mapping[str, t.Any]:
     raw = action.task_vars.get(VARIABLE)
     if isinstance(raw, str):
         raw = action._templated(raw)
-    if raw is None:
+    if blank(raw):
         return {}
     if not isinstance(raw, t.Mapping):
         raise PdError(f"{VARIABLE} is no mapping. Write the rollouts under their names: see docs/rollouts.md.")

@@ -9,9 +9,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..module_utils._core.base import braces
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import Finding, Findings
 from ..module_utils._core.facts.observed import Host, on_plane
+from ..module_utils._core.facts.stands import Beside, name_of, other_of, record_of
+from ..module_utils._core.plan import hooks
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.hosts import Hosts
 from ..module_utils._core.plan.reserved import NOTHING as NOTHING_RESERVED
@@ -66,8 +69,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a workload, and what this run has seen. `lost`, `away`, `fence`, `forget`, `to`, `release` and `evacuated` as
-    in a plan's Request."""
+    """What is wanted of a workload, and what this run has seen; `name` is what hosts know it by. `lost`, `away`, `fence`, `forget`, `to`,
+    `release`, `beside` and `evacuated` as in a plan's Request."""
 
     name: str
     hosts: t.Mapping[str, Host]
@@ -84,6 +87,7 @@ class Asked:
     reach: Reach = EVERYWHERE
     to: To = "spec"
     release: bool = False
+    beside: Beside | None = None
 
     def on_plane(self, plane: str) -> Asked:
         """The same as a mode sees the hosts that needs this of their KV interfaces."""
@@ -124,7 +128,7 @@ class Workloads:
 
     def check_known(self, name: str, hosts: t.Mapping[str, Host]) -> None:
         """A slip of the keyboard must not look like a workload that is gone already."""
-        if name not in self.known_names(hosts):
+        if name_of(name) not in self.known_names(hosts):
             raise PdError(no_such(name, self.action.entries(self.kind), self.kind, workload.names_on(hosts, self.kind)))
 
     def known(self, name: str, entry: t.Any, hosts: t.Mapping[str, Host]) -> Known:  # noqa: ARG002
@@ -179,13 +183,14 @@ class Groups(Workloads):
         return known_of(name, hosts, self.patterns(name, entry))
 
     def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:
-        return self.action.patterns_of(name, entry)
+        return self.action.patterns_of(name_of(name), entry)
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:
-        verdict = self.action.verdict(name, entry, known)
-        if verdict.group is not None:
-            _hooks.check(self.action, verdict.group, verdict.findings)
-        return Judged(name, verdict.findings, verdict.group, verdict.template)
+        verdict = self.action.verdict(name_of(name), entry, known)
+        if verdict.group is None:
+            return Judged(name, verdict.findings, None, verdict.template)
+        _hooks.check(self.action, verdict.group, verdict.findings)
+        return Judged(name, verdict.findings, replace(verdict.group, stands_as=name), verdict.template)
 
     def places(self, judged: Judged) -> list[Place]:
         roles = judged.spec.roles.values() if isinstance(judged.spec, Group) else ()
@@ -220,7 +225,7 @@ class Groups(Workloads):
         if not isinstance(group, Group) or not isinstance(template, GroupTemplate):
             raise PdError("The spec could not be read.")
         asked = asked.on_plane(template.mode.interface_plane)
-        patterns = {role.name: self.action.pattern_hosts(role.hosts) for role in group.roles.values()}
+        patterns = {role.name: self.action.workload_hosts(role.hosts) for role in group.roles.values()}
         return Request(
             group,
             template,
@@ -230,8 +235,9 @@ class Groups(Workloads):
             counts=asked.counts or {},
             allow_scale_down=asked.allow_scale_down,
             evacuated=asked.evacuated,
-            wired=_hooks.wired(self.action, group.name, group.endpoint.hooks, asked.hosts, Findings()),
+            wired=self._wired(group.endpoint.hooks, asked, Findings()),
             release=asked.release,
+            beside=asked.beside,
             catalogue=self.action.catalogue(),
         )
 
@@ -246,8 +252,14 @@ class Groups(Workloads):
 
     def _of_record(self, entry: t.Any, asked: Asked) -> FromRecord:
         patterns = self.patterns(asked.name, entry)
-        group = spec_parse(asked.name, entry, Findings()) if entry is not None else None
+        group = spec_parse(name_of(asked.name), entry, Findings()) if entry is not None else None
         named = group.endpoint.hooks if group else ()
+        noted = record_of(asked.name, asked.hosts)
+        if group is not None and noted is not None and asked.beside is not None:
+            # It gets its endpoint back as it is.
+            counts = {role: noted.desired.get(role, one.replicas) for role, one in group.roles.items()}
+            roles = {role: replace(one, replicas=counts[role]) for role, one in group.roles.items()}
+            group = replace(group, roles=roles)
         return FromRecord(
             asked.name,
             t.cast("Action", asked.action),
@@ -257,24 +269,34 @@ class Groups(Workloads):
             self.action.catalogue(),
             group,
             asked.release,
-            _hooks.wired(self.action, asked.name, named, asked.hosts, Findings()),
+            self._wired(named, asked, Findings()),
+            asked.beside,
         )
 
     def removal(self, entry: t.Any, asked: Asked, findings: Findings) -> Plan:
         silent = asked.silent(self.patterns(asked.name, entry))
-        known = _hooks.wired(self.action, asked.name, (), asked.hosts, findings)
-        return core_plan.removal(core_plan.Removal(asked.name, asked.reality(silent), wired=known), findings)
+        known = self._wired((), asked, findings)
+        removed = core_plan.Removal(asked.name, asked.reality(silent), wired=known, beside=asked.beside)
+        return core_plan.removal(removed, findings)
+
+    def _wired(self, named: t.Iterable[str], asked: Asked, findings: Findings) -> hooks.Wired:
+        """The hooks that a plan may have to tell: those that are named, and those that know the group by the record of either stand."""
+        stands = (asked.name, other_of(asked.name)) if asked.beside is not None else (asked.name,)
+        noted = (record_of(stand, asked.hosts) for stand in stands)
+        recorded = [one.endpoint.hooks for one in noted if one is not None]
+        return _hooks.wired(self.action, recorded, named, asked.hosts, findings)
 
 
 class Caches(Workloads):
     kind = workload.CACHE
 
     def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:  # noqa: ARG002
-        hosts = self.action.pattern_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
+        hosts = self.action.workload_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
         return dict.fromkeys(self.kind.roles, hosts) if hosts else {}
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:  # noqa: ARG002
         findings, recipes = Findings(), _caches.recipes_of(self.action)
+        braces.check(entry, f"{self.kind.entries}.{name}", findings)
         service = parse({name: entry}, recipes, findings, self.action.groups()).get(name)
         ours = service is not None and not service.address
         template = render(service, recipes[service.provider], findings) if service is not None and ours else None
@@ -306,7 +328,7 @@ class Caches(Workloads):
             raise PdError(
                 f"Cache service {judged.name} cannot be scaled: its kind, and its pattern of hosts, say how many there are."
             )
-        pattern = self.action.pattern_hosts(service.hosts)
+        pattern = self.action.workload_hosts(service.hosts)
         asked = asked.on_plane("data")
         reality = asked.reality(asked.silent({"": pattern}), self._named_by(judged.name))
         patterns = dict.fromkeys(self.kind.roles, pattern)
@@ -341,7 +363,7 @@ class Caches(Workloads):
     def subject(self, name: str, judged: Judged | None) -> Subject:
         plain, service = super().subject(name, judged), _service(judged) if judged else None
         one = service is not None and service.scope == "group"
-        wanted = 1 if one else len(self.action.pattern_hosts(service.hosts)) if service else 0
+        wanted = 1 if one else len(self.action.workload_hosts(service.hosts)) if service else 0
         return Subject(self.kind, name, plain.spec, plain.template, plain.findings, wanted, self._named_by(name))
 
     def _named_by(self, name: str) -> list[str]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the virtual environments NAME... (run, tools, floor, galaxy) and points .build/venv/NAME at each.
+# Makes the virtual environments NAME... (run, tools, floor, galaxy, builder, ee, ee-floor) and points .build/venv/NAME at each.
 # They live in a cache outside the clone, named by what they are made from: a second clone finds them there.
 set -euo pipefail
 
@@ -13,35 +13,39 @@ fi
 
 versions_for() {
     case $1 in
-        run | tools | galaxy) echo 3.13 3.12 3.11 3.14 ;;
-        floor) echo 3.10 3.11 3.12 ;; # what ansible-core 2.16 runs on
-        *) echo "venv.sh: unknown environment '$1' (run, tools, floor, galaxy)" >&2 && exit 2 ;;
+        run | tools | galaxy | builder | ee) echo 3.13 3.12 3.11 3.14 ;;
+        floor | ee-floor) echo 3.10 3.11 3.12 ;; # what ansible-core 2.16 runs on
+        *) echo "venv.sh: unknown environment '$1' (run, tools, floor, galaxy, builder, ee, ee-floor)" >&2 && exit 2 ;;
     esac
+}
+
+# What users run the collection in has nothing of the tests: `make demo`, and execution environments.
+bare() { # NAME
+    case $1 in run | ee | ee-floor) ;; *) false ;; esac
 }
 
 contents() { # NAME REQUIREMENTS: these with the files that they include, and what is laid beside the packages
     cat "$2"
     (cd "$here" && sed -n 's/^-r //p' "$2" | xargs -r cat)
-    [ "$1" = run ] || cat "$here/pd_compiled.py"
+    bare "$1" || cat "$here/pd_compiled.py"
 }
 
-build() { # VENV PYTHON REQUIREMENTS
-    local packages
-    rm -rf "$1"
-    "$2" -m venv "$1"
-    if ! "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$3" >"$1/pip.log" 2>&1; then
-        grep -v 'is ignored: it is neither' "$1/pip.log" | tail -n 20 >&2
-        echo "venv.sh: pip could not install $3; its whole output is in $1/pip.log" >&2
+build() { # NAME VENV PYTHON REQUIREMENTS
+    local venv=$2 packages
+    rm -rf "$venv"
+    "$3" -m venv "$venv"
+    if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$4" >"$venv/pip.log" 2>&1; then
+        grep -v 'is ignored: it is neither' "$venv/pip.log" | tail -n 20 >&2
+        echo "venv.sh: pip could not install $4; its whole output is in $venv/pip.log" >&2
         return 1
     fi
-    # `make demo` runs without it, as a user does.
-    if [ "$(basename "$3")" != requirements-run.txt ]; then
-        packages=$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    if ! bare "$1"; then
+        packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
         cp "$here/pd_compiled.py" "$packages/"
         echo 'import pd_compiled' >"$packages/pd_compiled.pth"
     fi
     # Last: an environment without this mark was interrupted, and is made again.
-    touch "$1/.complete"
+    touch "$venv/.complete"
 }
 
 ensure() { # NAME
@@ -57,7 +61,7 @@ ensure() { # NAME
         flock 9
         if [ ! -e "$venv/.complete" ]; then
             echo "==> environment '$name' on $("$python" -V): $venv"
-            build "$venv" "$python" "$requirements"
+            build "$name" "$venv" "$python" "$requirements"
         fi
     ) 9>"$venv.lock"
     # What pd_compiled.py kept of sources that are gone by now; what is still wanted is made again.

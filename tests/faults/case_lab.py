@@ -28,8 +28,9 @@ class LabHosts(Disturbed):
     lab: Lab
 
     def write(self) -> None:
-        hosts = {name: {**self.lab.inventory["hosts"][name], **own} for name, own in self.hosts.items()}
-        common = {**self.lab.inventory["vars"], "pd_groups": self.groups, "pd_port_range": "25000-25063"}
+        hosts = {name: {**self.lab.inventory["hosts"][name], **here} for name, here in self.hosts.items()}
+        own = {"pd_groups": self.groups, "pd_port_range": "25000-25063"}
+        common = {**self.lab.inventory["vars"], **self.variables, **own}
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": common}}))
 

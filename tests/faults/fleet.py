@@ -57,7 +57,8 @@ class Fleet(Disturbed):
         (self.causes / name).unlink()
 
     def hosts_of(self, group: str) -> list[str]:
-        return sorted({str(role["hosts"]) for role in self.groups[group]["roles"].values()})
+        patterns = {str(role["hosts"]) for role in self.groups[group]["roles"].values()}
+        return sorted({host for pattern in patterns for host in pattern.split(":")})
 
     def first_host(self, group: str) -> str:
         return self.hosts_of(group)[0]

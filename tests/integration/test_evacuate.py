@@ -83,6 +83,9 @@ def test_a_host_is_emptied_while_clients_ask(make_site: Make, tmp_path: Path, mo
     assert "h2 would be empty" in check.out
     assert site.pids() == before
     assert "cordon.json" not in left(site, "h2")
+    other = site.play("evacuate", pd_host="h2", pd_plan_digest="0" * 64).refused()
+    assert "plan-not-approved" in other.out
+    assert "cordon.json" not in left(site, "h2"), "what was not approved leaves no mark"
 
     with Load(f"http://{ADDRESSES['h1']}:{site.port}", rate=20, senders=20, right=right) as load:
         support_runtime.wait_for(lambda: load.reached(40), 60, "clients are served")

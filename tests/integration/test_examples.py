@@ -20,12 +20,12 @@ EXAMPLE = ROOT / "examples" / "three-hosts"
 PAGES = sorted([*ROOT.glob("roles/*/README.md"), *ROOT.glob("docs/*.md"), ROOT / "README.md"])
 
 
-def in_example(*words: str) -> str:
-    """Called in the folder of the example, as the guide says: its ansible.cfg counts."""
+def in_example(*words: str, folder: Path = EXAMPLE) -> str:
+    """Called in the folder of an example, as the guide says: its ansible.cfg counts."""
     collections = str(ROOT / ".build/collections")
     env = {name: value for name, value in os.environ.items() if name != "ANSIBLE_CONFIG"}
     done = subprocess.run(
-        [playbook_command(), *words], cwd=EXAMPLE, env={**env, "ANSIBLE_COLLECTIONS_PATH": collections},
+        [playbook_command(), *words], cwd=folder, env={**env, "ANSIBLE_COLLECTIONS_PATH": collections},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -35,6 +35,16 @@ def in_example(*words: str) -> str:
 def test_the_inventory_to_copy_is_valid_and_its_playbook_is_read() -> None:
     assert "qwen3-32b: valid" in in_example("inferops.pd.validate")
     assert "install-engine.yml" in in_example("--syntax-check", "install-engine.yml")
+
+
+def test_the_project_for_awx_is_valid_and_its_playbooks_are_read() -> None:
+    folder = ROOT / "examples" / "awx"
+    inventory = ("-i", "inventory/hosts.yml")
+    assert "qwen3-32b: valid" in in_example(*inventory, "validate.yml", "-e", "vault_hf_token=any", folder=folder)
+    files = sorted(file.name for file in folder.glob("*.yml") if file.name != "objects.yml")
+    assert len(files) > 10
+    told = in_example(*inventory, "--syntax-check", *files, folder=folder)
+    assert [name for name in files if f"playbook: {name}" not in told] == []
 
 
 def plays_of(page: Path) -> list[str]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+import yaml
+from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
+from ansible_collections.inferops.pd.plugins.plugin_utils import _batch
 from ansible_collections.inferops.pd.plugins.plugin_utils._batch import check_batch
 
 
@@ -55,3 +58,26 @@ def test_serial_is_refused() -> None:
 def test_a_host_that_failed_before_is_in_no_batch() -> None:
     """h9 is of the play, and has failed in a task before ours."""
     check_batch(Task(), hosts(["h1", "h2"], ["h1", "h2"]))
+
+
+# -- which Ansible -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["2.15.13", "2.9.27", "2.15.0"])
+def test_an_ansible_that_is_too_old_is_refused(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_batch, "__version__", version)
+    with pytest.raises(
+        PdError, match=rf"^This is ansible-core {version}, and the collection needs 2\.16\.0 or newer\."
+    ):
+        check_batch(Task(), hosts(["h1"], ["h1"]))
+
+
+@pytest.mark.parametrize("version", ["2.16.0", "2.16.0rc1", "2.21.5", "3.0.0", "2.22.0.dev0"])
+def test_any_other_is_fine(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_batch, "__version__", version)
+    check_batch(Task(), hosts(["h1"], ["h1"]))
+
+
+def test_the_oldest_is_the_one_that_is_promised() -> None:
+    promised = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
+    assert promised == _batch.OLDEST

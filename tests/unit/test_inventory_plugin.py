@@ -37,7 +37,7 @@ def read(tmp_path, monkeypatch):
 def test_members_are_told_with_what_their_labels_say(read):
     found, warned = read({"members": [told(0), {**told(1), "ready": False}], "damaged": []})
     assert found[0] == {**{k: v for k, v in told(0)["label"].items() if k not in ("member", "schema")}, "id": "g-prefill-0",
-                        "state": "running", "ready": True}  # fmt: skip
+                        "state": "running", "ready": True, "stand": "g"}  # fmt: skip
     assert [one["ready"] for one in found] == [True, False]
     assert warned == []
     found, _warned = read({"members": [told(0), {**told(1), "ready": False}], "damaged": []}, only_ready=True)

@@ -24,7 +24,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.rollout import s
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.draw import draw, selected
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.next_turn import next_turn, step_seconds
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.note import BAD, SETTLED, Note
-from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.standing import Standing
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.standing import Standing, Twin
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.turn import Run, Turn
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
@@ -49,7 +49,8 @@ class Fall(Exception):  # noqa: N818 - what happens to it
 
 @dataclass
 class Group:
-    """A group as it is: what it runs and ran before, what its spec says, and the note of its record, as it is kept."""
+    """A group as it is: what it runs and ran before, what its spec says, and the note of its record, as it is kept; and what the formation
+    beside it runs, with whether hooks may know that."""
 
     site: str
     spec: int = 1
@@ -59,6 +60,8 @@ class Group:
     held: str = ""
     silent: bool = False
     kept: dict[str, t.Any] | None = None
+    twin: int | None = None
+    told: bool = False
 
     @property
     def note(self) -> Note | None:
@@ -91,8 +94,9 @@ class RolloutHistories(RuleBasedStateMachine):
         limited=st.booleans(),
         windowed=st.sampled_from([False, False, True]),
         parallel=st.integers(1, 4),
+        strategy=st.sampled_from(["restart", "beside"]),
     )
-    def begin(self, on_failure: str, soak: int, limited: bool, windowed: bool, parallel: int) -> None:
+    def begin(self, on_failure: str, soak: int, limited: bool, windowed: bool, parallel: int, strategy: str) -> None:
         self.groups = {name: Group(SITES[number % 3]) for number, name in enumerate(NAMES)}
         # A Monday, 08:00 UTC.
         self.clock = 1767600000.0
@@ -108,6 +112,7 @@ class RolloutHistories(RuleBasedStateMachine):
                 "on_failure": on_failure,
                 **({"max_failed": 2} if on_failure == "continue" else {}),
                 **({"window": WINDOW} if windowed else {}),
+                "strategy": strategy,
             },
             "b": {"groups": "site=fra", "waves": [{"percent": 100, "soak": soak}], "on_failure": "hold"},
         }
@@ -202,6 +207,7 @@ class RolloutHistories(RuleBasedStateMachine):
         assert end.until is None, end.why
         for name, group in self.groups.items():
             assert group.applied == group.spec, (name, group)
+            assert group.twin is None, (name, group)
             assert fleet[name].note.state in SETTLED, (name, fleet[name].note)
         assert self._run("a", Chance()).kind == "end", "and the one after it changes nothing"
 
@@ -228,6 +234,10 @@ class RolloutHistories(RuleBasedStateMachine):
                 held=group.held,
                 silent=(f"h-{name}",) if group.silent else (),
                 outage=300.0,
+                stand="one",
+                twin=Twin("two", str(group.twin), group.told, (f"h-{name}",) if group.silent else ())
+                if group.twin is not None
+                else None,
             )
             for name, group in self.groups.items()
         }
@@ -247,7 +257,9 @@ class RolloutHistories(RuleBasedStateMachine):
     def _restart_by_hand(self, name: str) -> None:
         """Whatever a rollout has with it."""
         group = self.groups.get(name)
-        if group and not group.silent and not group.held:
+        in_hand = group and group.twin is not None and group.note and group.note.state in notes.IN_HAND
+        if group and not group.silent and not group.held and not in_hand:
+            group.twin, group.told = None, False
             if group.applied != group.spec:
                 group.previous, group.applied = group.applied, group.spec
             group.state = "running"
@@ -287,7 +299,8 @@ class RolloutHistories(RuleBasedStateMachine):
         then: t.Callable[[], t.Any] = lambda: None,
     ) -> Turn:
         self.clock += later * HOUR
-        rollout, run = self._rollout(of), Run(began=self.clock, resume=resume)
+        tried: dict[tuple[str, str], int] = {}
+        rollout, run = self._rollout(of), Run(began=self.clock, resume=resume, tried=tried)
         self.writes, self.fall_at = 0, fall_at
         if resume:
             self.done.clear()
@@ -299,6 +312,8 @@ class RolloutHistories(RuleBasedStateMachine):
             assert found.why, found
             if found.kind == "end":
                 return found
+            for one in found.names if found.kind in ("point", "clear") else ():
+                tried[found.kind, one] = tried.get((found.kind, one), 0) + 1
             try:
                 self._carry_out(rollout, found, chance)
             except Fall:
@@ -331,8 +346,11 @@ class RolloutHistories(RuleBasedStateMachine):
             assert turn.until is not None
             assert turn.until >= self.clock
             self.clock = turn.until
-        for name in turn.names if turn.kind in ("change", "judge", "return") else ():
-            getattr(self, f"_{turn.kind}")(rollout, name, chance)
+        for name in turn.names if turn.kind in ("change", "judge", "return", "point", "clear") else ():
+            group = self.groups[name]
+            there = group.twin is not None
+            beside = rollout.beside if turn.kind == "change" else there and turn.kind in ("return", "point", "clear")
+            getattr(self, f"_{turn.kind}{'_beside' if beside else ''}")(rollout, name, chance)
 
     def _change(self, rollout: spec.Rollout, name: str, chance: Chance) -> None:
         group = self.groups[name]
@@ -359,6 +377,55 @@ class RolloutHistories(RuleBasedStateMachine):
             return
         group.state = "running"
         self.done.setdefault(name, set()).add((rollout.name, rollout.digest, str(group.spec)))
+
+    def _change_beside(self, rollout: spec.Rollout, name: str, chance: Chance) -> None:
+        """The second formation comes up beside the group, and takes over; the group is out at no time."""
+        group = self.groups[name]
+        assert group.note
+        self._between()
+        fails = chance.fails.get(name)
+        if fails == "preflight":
+            self._write(name, group.note.failed(self.clock, "its image is not there"))
+            return
+        self.clock += 200
+        if group.applied != group.spec:
+            assert group.twin in (None, group.spec), "what stands there is of another spec"
+            group.twin, group.told = group.spec, True
+            self._between()
+            if fails in ("restart", "proof"):
+                self._write(name, group.note.failed(self.clock, f"its {fails} failed"))
+            if fails in ("restart", "proof", "partly", "not at all"):
+                return
+            group.previous, group.applied, group.twin, group.told = group.applied, group.spec, group.applied, False
+        group.state = "running"
+        self.done.setdefault(name, set()).add((rollout.name, rollout.digest, str(group.spec)))
+
+    def _return_beside(self, rollout: spec.Rollout, name: str, chance: Chance) -> None:
+        """What stands beside it gets the endpoint back."""
+        group = self.groups[name]
+        assert group.note
+        assert group.twin is not None
+        self._between()
+        if not chance.returns or group.silent:
+            self._write(name, group.note.unreturned(self.clock, "the gateway did not take it"))
+            return
+        group.applied, group.twin, group.told, group.state = group.twin, group.applied, False, "running"
+        group.held = f"returned by rollout {rollout.name}"
+        self._write(name, group.note.returned(self.clock))
+
+    def _point_beside(self, rollout: spec.Rollout, name: str, chance: Chance) -> None:
+        del rollout, chance
+        self._between()
+        self.groups[name].told = self.groups[name].silent
+
+    def _clear_beside(self, rollout: spec.Rollout, name: str, chance: Chance) -> None:
+        del rollout, chance
+        group = self.groups[name]
+        assert group.note
+        assert not group.told, "clients may be there"
+        assert group.note.state not in ("soaking", "not judged"), "it may have to be returned to"
+        self._between()
+        group.twin = group.twin if group.silent else None
 
     def _judge(self, rollout: spec.Rollout, name: str, chance: Chance) -> None:
         del rollout
@@ -402,7 +469,8 @@ class RolloutHistories(RuleBasedStateMachine):
         going = [name for name in turn.names if fleet[name].running]
         soaking = [n for n, w in waves.items() if w == turn.wave and fleet[n].note and fleet[n].note.state == "soaking"]
         assert len({*going, *soaking} if going else ()) <= rollout.wave(turn.wave).parallel
-        self._has_room(rollout, going, waves)
+        if not rollout.beside:
+            self._has_room(rollout, going, waves)
         mine = {name: fleet[name].note for name in waves}
         over = (*SETTLED, *BAD) if rollout.on_failure == "continue" else SETTLED
         bad = [name for name, note in mine.items() if note is not None and note.state in BAD]

@@ -93,7 +93,7 @@ WRONG = [
     ({"on_failure": "retry"}, "bad-value", "on_failure", "return"),
     ({"on_failure": "continue"}, "missing-value", "max_failed", "max_failed: N"),
     ({"max_failed": 2}, "bad-value", "max_failed", "continue"),
-    ({"strategy": "beside"}, "rollout-strategy", "strategy", "restart"),
+    ({"strategy": "blue"}, "bad-value", "strategy", "restart"),
     ({"window.days": ["mon", "mitwoch"]}, "bad-value", "window.days: 'mitwoch'", "mon"),
     ({"window.from": None}, "missing-value", "window.from", "08:00"),
     ({"window.to": "25:00"}, "bad-value", "window.to", "time of the day"),

@@ -13,15 +13,17 @@ import pytest
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
+from ansible_collections.inferops.pd.plugins.module_utils._core.facts.stands import Stands
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.measured import Measured, Reading, Readings
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout import note as notes
-from ansible_collections.inferops.pd.plugins.module_utils._core.rollout import spec, told
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout import spec, told, twice
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.draw import draw
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.next_turn import next_turn
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.note import Note
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.refusals import refuse
-from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.standing import Standing
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.standing import Standing, Twin
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.turn import Run
+from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.work import Work, of_verb
 
 NOW = 1767600000.0  # Monday, 2026-01-05, 08:00 UTC
 SITES = ("fra", "ams")
@@ -164,9 +166,9 @@ def test_a_group_that_was_interrupted_is_changed_again_before_anybody_else_whate
     [
         (
             {"what": ("the image of h1 is another",)},
-            "it was restarted, and something is still to be changed (the image of h1 is another)",
+            "it was changed, and something is still to be changed (the image of h1 is another)",
         ),
-        ({"state": "partial", "message": "no router"}, "it was restarted, and is partial: no router"),
+        ({"state": "partial", "message": "no router"}, "it was changed, and is partial: no router"),
     ],
 )
 def test_what_a_run_has_changed_and_is_not_what_it_was_to_be_is_not_changed_for_ever(change, why):
@@ -513,6 +515,81 @@ def test_what_cannot_work_is_refused_before_anything(keys, groups, code, message
     assert {f.code for f in findings.items} == {code}, findings.items
     assert message in told[0].message, told[0]
     assert hint in told[0].hint, told[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message", "hint"),
+    [
+        ({"no_hook": "it has no endpoint hook"}, "rollout-beside-hooks", "g2: strategy beside gives", "endpoint.hooks"),
+        ({"no_room": "decode: 0 of 1 new members fit"}, "rollout-beside-room", "0 of 1 new members fit", "restart"),
+    ],
+)
+def test_what_cannot_be_formed_beside_itself_is_refused_and_not_begun(change, code, message, hint):
+    groups = fleet(g2=change)
+    findings, of = Findings(), rollout(strategy="beside", waves=[{"groups": ["g2"]}, {"percent": 100}])
+    refuse(of, groups, findings)
+    (told_,) = findings.items
+    assert told_.code == code
+    assert message in told_.message
+    assert hint in told_.hint
+    found = turn(of, noted(of, groups))
+    assert (found.kind, found.failed) == ("end", True)
+    assert next(iter(change.values())) in found.why
+    findings = Findings()
+    refuse(rollout(), groups, findings)
+    assert not findings.items, "a restart needs neither"
+
+
+def test_a_group_that_is_formed_beside_itself_is_told_not_to_be_out():
+    of = rollout(strategy="beside")
+    groups = fleet(g1={"twin": Twin("g1_2")})
+    lines = told.table(of, groups, draw(of, groups))
+    assert "each group formed beside what serves" in lines[0]
+    (mine,) = [line for line in lines if line.startswith("    g1 ")]
+    assert "formed beside what serves, in about 4 minutes; not out; g1_2 stands beside it" in mine
+
+
+@pytest.mark.parametrize(
+    ("state", "twin", "kind", "why"),
+    [
+        ("passed", {}, "clear", "g1: what stands beside it is removed"),
+        ("passed", {"told": True}, "point", "g1: hooks are told of what serves"),
+        ("changing", {"revision": "old"}, "clear", "g1: what stands beside it is removed"),
+        ("changing", {"revision": "new"}, "change", "wave 1: g1 is changed"),
+        ("soaking", {"revision": "old"}, "soak", "wave 1: g1 is watched"),
+    ],
+)
+def test_what_stands_beside_a_group_goes_when_nothing_can_come_of_it(state, twin, kind, why):
+    of = rollout(strategy="beside")
+    groups = noted(of, fleet(g1={"twin": Twin("g1_2", **twin)}), g1=state)
+    found = turn(of, groups)
+    assert (found.kind, found.names) == (kind, ("g1",))
+    assert why in found.why
+    if kind == "clear":
+        again = turn(of, groups, tried={("clear", "g1"): 2})
+        assert again.kind != "clear", "what does not help is not done for ever"
+
+
+def test_what_any_other_run_does_to_a_group_that_stands_twice():
+    both = Stands("g_2", "g", ("g", "g_2"))
+    assert of_verb("deploy", both, {"state": "soaking"}) == ()
+    assert of_verb("deploy", both, {"state": "passed"}) == (Work("g", loses=True), Work("g_2"))
+    assert of_verb("heal", both, {"state": "soaking"}) == (Work("g_2"),)
+    assert of_verb("remove", both, {"state": "soaking"}) == (Work("g"), Work("g_2"))
+    assert of_verb("restart", Stands("g_2", None, ("g_2",)), {}) == (Work("g_2"),)
+    assert of_verb("remove", Stands("g"), {}) == (Work("g"),)
+
+
+def test_a_group_that_stands_twice_is_told_with_its_ways_out():
+    both, note = Stands("g_2", "g", ("g", "g_2")), {"state": "soaking", "rollout": "R"}
+    findings = Findings()
+    twice.say_twice("g", both, note, findings)
+    (one,) = findings.items
+    assert one.message.startswith(
+        "g stands twice: g_2 is the group, g stands beside it, and rollout R is not done with it (soaking)"
+    )
+    assert "inferops.pd.rollout -e pd_rollout=R goes on" in one.hint
+    assert "the next deploy" in twice.told(both, {"state": "passed"})
 
 
 def test_nothing_is_refused_of_a_fleet_that_runs_and_what_has_begun_goes_on():

@@ -43,6 +43,7 @@ FLOORS: tuple[dict[str, str], ...] = (
         "report": "what a person is told: verdicts, states, marks",
         "preflight": "what is measured before, and what is made of it",
         "convert": "command lines that people have, as specs",
+        "awx": "what there is to be in AWX: job templates, surveys, the workflow of a change, who may launch what",
     },
     {"course": "how a run goes: what a host is told in a phase, and what follows of what it said"},
 )

@@ -91,7 +91,8 @@ def test_a_restart_halts_after_its_like_that_failed(kinds: tuple[str, str], goes
 
 def test_a_removal_of_groups_neither_starts_a_service_nor_waits_for_one() -> None:
     made = t.cast("t.Any", object.__new__(group_plan.ActionModule))
-    made.args = {"workloads": [{"kind": "cache", "name": "store"}, {"kind": "group", "name": "g"}], "action": "remove"}
+    workloads = [{"kind": "cache", "name": "store"}, {"kind": "group", "name": "g"}]
+    made.args = {"workloads": workloads, "action": "remove", "spec": {}}
     assert [(one.name, one.action) for one in made._every()] == [("g", "remove")]
     made.args["action"] = "restart"
     assert [(one.name, one.action) for one in made._every()] == [("store", "deploy"), ("g", "restart")]

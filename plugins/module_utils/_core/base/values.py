@@ -17,6 +17,11 @@ from .sizes import parse_size
 _WORDS = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 
 
+def blank(value: t.Any) -> bool:
+    """Whether it says nothing: None, or text without a sign in it, as a survey gives of a question that nobody answered."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def boolean(value: t.Any) -> bool | None:
     """A switch: a boolean, or a word for one."""
     return value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())

@@ -50,6 +50,8 @@ def _announcements(plan: Plan, ending: Ending | None) -> list[_Asked]:
     if ending is None or ending.registered == "keep":
         return []
     every = plan.hooks or ()
+    if plan.spare and ending.registered != "yes":
+        return []
     left = [_Asked(one, "out", gone=True) for one in every if one.leaves]
     if ending.registered == "yes":
         return left + [_Asked(one, "in") for one in every if one.announces]
@@ -62,11 +64,11 @@ def acts_of(parcel: Parcel, phase: str, course: Course) -> tuple[Act, ...]:
     plan = parcel.plan
     if phase == "restore":
         known = [one for one in plan.hooks or () if one.withdraws and one.was is not None and one.was.sure]
-        return tuple(one.act_before(plan.group) for one in known if course.restores and parcel.host in one.hosts)
+        return tuple(one.act_before(plan.name) for one in known if course.restores and parcel.host in one.hosts)
     if not course.goes_on or course.left or (phase == "announce" and plan.action == "remove"):
         return ()
     asked = _withdrawals(plan) if phase == "withdraw" else _announcements(plan, course.ending)
-    return tuple(a.one.act(plan.group, a.event, a.gone) for a in asked if parcel.host in a.one.hosts)
+    return tuple(a.one.act(plan.name, a.event, a.gone) for a in asked if parcel.host in a.one.hosts)
 
 
 # -- what follows ----------------------------------------------------------------------------------------------------------------------

@@ -103,12 +103,15 @@ def _deregister(parcel: Parcel, share: Share, course: Course, check: bool) -> Or
     """The record says so before any hook is told: a run that dies between the two leaves nothing that looks as if it served."""
     if not (withdraws(parcel.plan) and _has_part(share)):
         return None
-    return Order(share, "deregister", why=f"it is taken from {names(hooks_of(parcel.plan))} before anything stops")
+    known = names(hooks_of(parcel.plan))
+    why = f"it is taken from {known} before anything stops" if known else "clients are sent to another formation"
+    return Order(share, "deregister", why=why)
 
 
 def _drain(parcel: Parcel, share: Share, course: Course, check: bool) -> Order | None:  # noqa: ARG001
     """Once nobody is sent there any more, what runs is given time to end. A hook that sees that by itself has waited for it."""
-    waits = withdraws(parcel.plan) and not all(one.hook.waits for one in parcel.plan.hooks or () if one.withdraws)
+    withdrawn = [one for one in parcel.plan.hooks or () if one.withdraws]
+    waits = withdraws(parcel.plan) and not (withdrawn and all(one.hook.waits for one in withdrawn))
     return Order(share, "drain") if waits and _has_part(share) and not check else None
 
 
@@ -231,8 +234,8 @@ _ORDERS: dict[str, t.Callable[[Parcel, Share, Course, bool], Order | None]] = {
 
 
 def withdraws(plan: Plan) -> bool:
-    """Whether its endpoint is taken from hooks before anything stops."""
-    return any(one.withdraws for one in plan.hooks or ())
+    """Whether its endpoint goes out of service before anything stops: it is taken from hooks, or has been given to another stand."""
+    return bool(plan.drains) or any(one.withdraws for one in plan.hooks or ())
 
 
 def hooks_of(plan: Plan) -> list[str]:

@@ -54,6 +54,22 @@ class Held:
 
 
 @dataclass(frozen=True)
+class TookOver:
+    """That a stand of a group was made, or given the endpoint back, beside the other one (stands.py): which formation that had then, and on
+    which hosts. Of two that each came after the other, the one of the later `turn` did so last."""
+
+    formation: str
+    turn: int
+    hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, value: Checked) -> TookOver | None:
+        if not value.raw:
+            return None
+        return cls(value.text("formation"), value.number("turn", 0, 10**9, default=0), value.texts("hosts"))
+
+
+@dataclass(frozen=True)
 class Record:
     """A record, checked. `formation` is None in one of an earlier version. `desired` are counts by role; `policy` is how the router knows
     its peers; `rendered` are the roles of the applied spec; `proof` is how it is proved, `cache` what a cache service is. `plain` is the
@@ -96,6 +112,8 @@ class Record:
     took: float | None = None
     # Cordoned hosts that were seen without anything of it: that one of them is off concerns nobody.
     emptied: tuple[str, ...] = ()
+    # In the place of which formation it was made, of a group that a rollout formed beside what served.
+    beside: TookOver | None = None
     plain: t.Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -157,6 +175,7 @@ def read(raw: t.Any, where: str, host: str = "") -> Record:
         rollout=value.mapping("rollout"),
         took=value.seconds("took"),
         emptied=value.texts("emptied"),
+        beside=TookOver.read(value.within("beside")),
         plain=value.raw,
     )
 

@@ -64,7 +64,10 @@ def formation_of(
         return Formation(None, situation.generation + (1 if made else 0), made)
     # Emptying a host of what is down there forms nothing.
     made = action == "restart" or not (choice.serving or situation.unknown or action == "evacuate")
-    generation = situation.generation + 1 if made else situation.generation
+    generation = situation.generation
+    if made:
+        # For people a group has one count, whatever it stands as.
+        generation = max(generation, asked.beside.other.generation if asked.beside else 0) + 1
     known = None if made else situation.formation
     identity = known or (taken_over(situation) if not made and situation.noted else None) or reality.run.formation
     graves, raised = tombstones(situation, reality)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..base.finding import Findings
 from ..base.plain import Plain
+from ..facts.record import Record
 from ..facts.starts import Starts, plain
 from ..hooks.hook import Hooked
 from ..rules import checks_cache, checks_hardware, resources
@@ -99,14 +100,14 @@ class Groups(Way[Group, GroupTemplate]):
         asked, router, endpoint = draft.asked, draft.router, draft.asked.workload.endpoint
         moves = any(m.role == "router" for m, _why in draft.choice.leave)
         given = hooks.Given(
-            asked.name,
+            asked.workload.name,
             endpoint.hooks,
             (router.member.url if router.member else None) or "",
             router.model,
             endpoint.weight,
             stops=asked.action == "restart" or moves,
         )
-        return hooks.hooked(asked.wired, given, draft.situation.last, draft.findings)
+        return hooks.hooked(asked.wired, given, _told(draft), draft.findings)
 
     def fields(self, draft: GroupDraft) -> Plain:
         asked, choice, router = draft.asked, draft.choice, draft.router
@@ -140,7 +141,7 @@ class Groups(Way[Group, GroupTemplate]):
         still_there = {(m.host, m.id) for m in situation.members} - left
         really = drift.identities(situation.members)
         made = record.of_group(plan, asked, situation.last, draft.formation.made, really, identity, still_there)
-        known = hooks.to_record(draft.hooks, situation.last, asked.wired.skip)
+        known = hooks.to_record(draft.hooks, _told(draft), asked.wired.skip)
         made = {**made, "endpoint": {**made["endpoint"], "hooks": known}} if known else made
         counted, emptied = _starts(draft), retirement.emptied(asked, made, situation.last)
         starts = {"starts": plain(counted)} if counted or renewal.wanted(asked) else {}
@@ -170,6 +171,15 @@ class Groups(Way[Group, GroupTemplate]):
             f"Apply it to the whole group: ansible-playbook {self.kind.restart(plan.group)}. Undo the edit to clear it.",
         )
         return plan
+
+
+def _told(draft: GroupDraft) -> Record:
+    """The record that says what hooks know of the group: with what they were told of its other stand, where there is one."""
+    last, beside = draft.situation.last, draft.asked.beside
+    if beside is None:
+        return last
+    known = {**last.endpoint.hooks, **beside.other.endpoint.hooks}
+    return replace(last, endpoint=replace(last.endpoint, hooks=known))
 
 
 def _starts(draft: GroupDraft) -> Starts:

@@ -14,6 +14,7 @@ from ..base.address import of_url
 from ..base.finding import Finding, Findings
 from ..facts.observed import Damage, Host, LiveMember, Machine
 from ..facts.record import Record, newest
+from ..facts.stands import both
 from . import machines
 
 
@@ -77,6 +78,10 @@ class Hosts(t.Mapping[str, Host]):
     def sight(self, workload: str) -> Sight:
         """What they have of a workload."""
         return self._sights.get(workload, NOTHING)
+
+    def runs(self, group: str) -> bool:
+        """Whether a member of a group lives, on whichever stand."""
+        return any(m.alive for stand in both(group) for m in self.sight(stand).members)
 
     @functools.cached_property
     def _sights(self) -> dict[str, Sight]:

@@ -86,14 +86,14 @@ def build(
     """One member of the plan. `shared` are values of the whole group and of the host's cache service; `cache` is what its
     label says of its KV cache. Raises PdError for a placeholder that has no value here."""
     role = compiled.template
-    name = member_id(group.name, role.role, index)
+    name = member_id(group.stand, role.role, index)
     values = {**shared, **values_of(name, index, host, seat)}
     url = url_of(host.address or "", seat.port)
     health = engine.health_path if engine else (template.recipe.health_path if template.recipe else "/health")
     router = role.role == "router"
     labels = {
         **compose(
-            group=group.name,
+            group=group.stand,
             member=name,
             role=role.role,
             index=index,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from ..base.finding import Findings
 from ..facts.observed import LiveMember
 from ..facts.record import differs
+from ..facts.stands import Beside, name_of
 from ..facts.tombstone import Tombstone
 from ..hooks.hook import Hooked
 from ..spec.cache_service import CacheService
@@ -97,6 +98,7 @@ def _assembled(draft: Draft[Workload, Template], way: Way[Workload, Template]) -
         renew=draft.renew or None,
         retire=draft.retire or None,
         hooks=draft.hooks or None,
+        spare=(asked.beside is not None) or None,
         **way.fields(draft),
     )
     plan = replace(plan, record=way.record(draft, plan))
@@ -131,11 +133,14 @@ def _healed(asked: FromRecord, way: Groups, findings: Findings) -> Plan:
     situation = Situation.of(name, reality.hosts, reality.silent, reality.gone, way.kind.joined)
     lives = any(m.alive and not m.draining for m in situation.members)
     if situation.noted is None or not (lives or situation.unknown):
+        unseen = dict.fromkeys(reality.silent if situation.noted is None else (), ())
         what = "nothing of it runs" if situation.noted and situation.last.members else "it is not deployed"
+        if unseen:
+            what = f"no host that was looked at has a record of it ({reality.reach.of_hosts(unseen)})"
         findings.warning(
             "nothing-runs",
             f"{name}: {what}, and what is healed is a group that serves in part: nothing is formed anew.",
-            f"Deploy it: ansible-playbook inferops.pd.deploy -e pd_group={name}.",
+            reality.reach.ways_out(unseen) or f"Deploy it: ansible-playbook inferops.pd.deploy -e pd_group={name}.",
         )
         return _nothing(asked, situation)
     situation = _situation(name, reality, way.kind, asked.action, found)
@@ -194,6 +199,7 @@ class Removal:
     reality: Reality
     kind: Kind = GROUP
     wired: hooks.Wired = hooks.NOTHING
+    beside: Beside | None = None
 
 
 def removal(asked: Removal, findings: Findings) -> Plan:
@@ -206,7 +212,9 @@ def removal(asked: Removal, findings: Findings) -> Plan:
     formations.say_graves(name, graves, reality.hosts, findings)
     going = [*situation.members, *(s.member for s in situation.strays)]
     mine = {m.host for m in going} | {host for host, _record in reality.hosts.sight(name).records}
-    known = hooks.hooked(asked.wired, hooks.Given(name, stops=True), noted, findings)
+    loses = asked.beside is not None and asked.beside.loses
+    # What stands beside the group has no clients, and what hooks say of the group is of the other one.
+    known = () if loses else hooks.hooked(asked.wired, hooks.Given(name_of(name), stops=True), noted, findings)
     steps = (
         hooks.first_steps(known)
         + removal_steps(situation, sorted(mine), kind.short)
@@ -227,8 +235,9 @@ def removal(asked: Removal, findings: Findings) -> Plan:
         steps=tuple(steps),
         hosts=removal_slices(name, situation, reality, any(grave.router for grave in graves)),
         unknown=tuple(place.id for place in situation.unknown),
-        hold=_hold(going) + _hooks_take(known, situation),
+        hold=_hold(going) + _hooks_take(known, situation) + (_drains(situation) if loses else 0),
         fence=_fence_of(situation, reality.lost, graves),
+        drains=loses or None,
         record=record.of_removal(noted, graves),
         cache=None if kind is GROUP else {**noted.cache, "users": list(reality.users), "clients_note": ""},
         changed=bool(steps),
@@ -259,9 +268,13 @@ def _hold(going: t.Iterable[LiveMember]) -> float:
 def _hooks_take(known: t.Iterable[Hooked], situation: Situation) -> float:
     """For how many seconds at most hooks, and the members behind them, let end what runs."""
     every = list(known)
-    drains = [float(m.label.drain or 0.0) for m in situation.members] if any(one.withdraws for one in every) else []
     hooks_drain = {one.hook.name: float(one.hook.drain) for one in every}
-    return sum(hooks_drain.values()) + max(drains, default=0.0)
+    return sum(hooks_drain.values()) + (_drains(situation) if any(one.withdraws for one in every) else 0.0)
+
+
+def _drains(situation: Situation) -> float:
+    """For how many seconds at most its members let end what runs."""
+    return max((float(m.label.drain or 0.0) for m in situation.members), default=0.0)
 
 
 def _round_takes(one: Renewal) -> float:

@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..facts.observed import Host
+from ..facts.stands import both
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ def pointed(names: t.Iterable[str], hosts: t.Mapping[str, Host], inventory: t.Co
     found: set[str] = set()
     why: dict[str, str] = {}
     for name in names:
-        records = [host.records[name] for host in hosts.values() if name in host.records]
+        # The one stand of a group may point at what is left of the other.
+        records = [host.records[one] for host in hosts.values() for one in both(name) if one in host.records]
         its = {place.host for record in records for place in record.members}
+        its |= {host for record in records if record.beside for host in record.beside.hosts}
         its |= {grave.host for record in records for grave in record.tombstones}
         found |= its
         strangers = sorted(its - set(inventory))

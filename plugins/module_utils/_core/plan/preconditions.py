@@ -27,7 +27,7 @@ def check_hosts(request: Request, seats: t.Mapping[str, Seat], kept: t.Collectio
     group = request.workload
     roles_on: dict[str, set[str]] = {}
     for name, seat in seats.items():
-        roles_on.setdefault(seat.host, set()).add(name[len(group.name) + 1 :].rpartition("-")[0])
+        roles_on.setdefault(seat.host, set()).add(name[len(group.stand) + 1 :].rpartition("-")[0])
     wide = len({*roles_on, *kept}) > 1
     prints: dict[str, list[str]] = {}
     versions: dict[str, list[str]] = {}

@@ -49,7 +49,8 @@ def check_reach(action: str, situation: Situation, reality: Reality, findings: F
     elif action == "evacuate" and situation.unknown:
         findings.error("host-unreachable", f"{told}: nothing of the group is moved.", " ".join([way_out, *fenced]))
     else:
-        kept = "nothing of the group is replaced or restarted."
+        # By its record none of it is on those of which nothing is held.
+        kept = "nothing of the group is replaced or restarted." if any(hold.values()) else "no member comes there."
         findings.warning("host-unreachable", f"{told}: {kept}", " ".join([way_out, *fenced]))
 
 

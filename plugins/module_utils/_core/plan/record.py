@@ -9,7 +9,8 @@ import typing as t
 
 from ..base.plain import Plain, to_plain
 from ..facts.applied import IDENTITY, Applied, Identity
-from ..facts.record import REMOVED, SCHEMA, Record
+from ..facts.record import REMOVED, SCHEMA, Record, TookOver
+from ..facts.stands import Beside, took_over
 from ..facts.tombstone import Place, Tombstone
 from ..spec.cache_service import CacheService
 from ..spec.spec import ENGINE_ROLES, Group
@@ -52,6 +53,7 @@ def of_group(
             "peers": snapshot(plan.router.peers),
         },
         "endpoint": {**to_plain(plan.endpoint), "registered": False},
+        **(_beside(asked.beside, last) if asked.beside else {}),
     }
     known = {m["id"] for m in record["members"]}
     record["members"] += [
@@ -94,6 +96,17 @@ def _rendered(plan: Plan, asked: Request, last: Record, made: bool) -> Draft:
     return {**own, "applied": more}
 
 
+def _beside(beside: Beside, last: Record) -> Draft:
+    """That it stands beside another one, in whose place it is given the endpoint, and what a rollout has noted of the group by then."""
+    other, mine = beside.other, last.beside
+    turn = max(one.beside.turn if one.beside else 0 for one in (other, last))
+    if other.formation is not None and not took_over(last, other):
+        hosts = tuple(sorted({place.host for place in other.members}))
+        mine = TookOver(other.formation, turn + 1, hosts)
+    found = {"beside": to_plain(mine), "rollout": dict(beside.rollout)}
+    return {key: value for key, value in found.items() if value}
+
+
 def _identity(members: t.Iterable[Member]) -> dict[str, dict[str, str]]:
     """What the engines are, by role, as far as their hosts know it before they start."""
     found: dict[str, dict[str, str]] = {}
@@ -115,13 +128,26 @@ def _earlier(asked: Request, last: Record, made: bool, really: t.Mapping[str, Id
         found["previous"] = _kept(ran, last, really)
     elif last.plain.get("previous"):
         found["previous"] = last.plain["previous"]
+    elif asked.beside is not None:
+        found |= _before_it(asked, asked.beside.other)
     if asked.kept is not None and asked.to == "previous":
         run = asked.reality.run
         why = f"it was returned to what ran before, by {run.by}" if run.by else "it was returned to what ran before"
         found["held"] = {"revision": asked.kept.revision, "why": why, "since": round(run.now, 3)}
+    elif asked.beside is not None and asked.beside.held:
+        held = {"revision": asked.template.revision, "why": asked.beside.held}
+        found["held"] = {**held, "since": round(asked.reality.run.now, 3)}
     elif last.plain.get("held") and not asked.release:
         found["held"] = last.plain["held"]
     return found
+
+
+def _before_it(asked: Request, other: Record) -> Draft:
+    """What the group ran before, of one that has been formed beside it."""
+    ran = other.applied
+    if ran is None or ran.proven is None or ran.revision == asked.template.revision:
+        return {}
+    return {"previous": _kept(ran, other, {})}
 
 
 def _kept(ran: Applied, last: Record, really: t.Mapping[str, Identity]) -> Draft:
@@ -170,6 +196,7 @@ def _of_any(plan: Plan, last: Record) -> Draft:
         "state": "partial",
         # What a rollout has written of it is its own, and how long a start took is of that start: whoever else plans leaves them.
         **({"rollout": dict(last.rollout)} if last.rollout else {}),
+        **({"beside": to_plain(last.beside)} if last.beside else {}),
         **({"took": last.took} if last.took is not None else {}),
     }
 

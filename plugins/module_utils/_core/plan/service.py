@@ -166,7 +166,7 @@ def _say_clients(draft: ServiceDraft) -> bool:
     again = [*(m for m, _w in choice.leave if m.id in coming), *choice.replace]
     # Where not every host was looked at, any of them may run.
     passed = asked.reality.reach.passed
-    users = [n for n in asked.reality.users if passed or any(m.alive for m in asked.hosts.sight(n).members)]
+    users = [n for n in asked.reality.users if passed or asked.hosts.runs(n)]
     if not again or not users:
         return False
     places = {m.id: (m.address, m.leader.port) for m in draft.members}

@@ -169,7 +169,7 @@ def _why(request: ServiceRequest, member: LiveMember) -> str:
 
 def _refuse_move(request: ServiceRequest, member: LiveMember, findings: Findings) -> bool:
     """Whether the one instance of a service must stay where it is: those that use it know it by its address."""
-    users = [n for n in request.reality.users if any(m.alive for m in request.hosts.sight(n).members)]
+    users = [n for n in request.reality.users if request.hosts.runs(n)]
     if not users:
         return False
     name = request.workload.name

@@ -8,10 +8,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..base.words import about
+from ..base.words import about, by_number
 from ..facts.applied import Applied
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, ended_alike
+from ..facts.stands import Beside
 from ..facts.tombstone import Place, Tombstone
 from ..recipes.catalogue import Catalogue
 from ..spec.cache_service import CacheService
@@ -83,14 +84,17 @@ class Reach:
 
     def ways_out(self, hosts: t.Iterable[str]) -> str:
         """What brings these hosts back, each way once."""
-        return " ".join(filter(None, (self.way_out(why) for why in dict.fromkeys(map(self.why, sorted(hosts))))))
+        whys = [self.why(host) for host in sorted(hosts)]
+        return " ".join(filter(None, (self.way_out(why, whys.count(why)) for why in dict.fromkeys(whys))))
 
-    def way_out(self, why: str) -> str:
+    def way_out(self, why: str, hosts: int = 1) -> str:
+        """What brings back so many hosts of which nothing is known for that reason."""
+        it = by_number(hosts, "it", "them")
         return {
-            _ABSENT: "Put it back into the inventory.",
+            _ABSENT: f"Put {it} back into the inventory (in AWX, enable {it}).",
             _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
             _PASSED: "Run without pd_group: then every host of the play is looked at.",
-            _SILENT: "Bring the host back.",
+            _SILENT: f"Bring the {by_number(hosts, 'host', 'hosts')} back.",
             _HIDDEN: "Run with become (ansible_become: true), as the user who deployed.",
         }.get(why, "")
 
@@ -160,13 +164,15 @@ class Asked(t.Generic[Workload, Template]):
     release: bool = False
     # What a formation of the record can be carried by.
     catalogue: Catalogue | None = None
+    beside: Beside | None = None
     kept: Applied | None = None
     waits: Asked[Workload, Template] | None = None
     unkept: str = ""
 
     @property
     def name(self) -> str:
-        return self.workload.name
+        """What hosts know it by."""
+        return self.workload.stand
 
     @property
     def hosts(self) -> Hosts:

@@ -16,6 +16,7 @@ from ..base.finding import Findings
 from ..base.words import names
 from ..facts.applied import Applied
 from ..facts.observed import Host, LiveMember, on_plane
+from ..facts.stands import Beside
 from ..recipes.catalogue import Catalogue
 from ..runtimes.table import traits_of
 from ..spec.spec import ENGINE_ROLES, ROLES, Group
@@ -45,6 +46,7 @@ class FromRecord:
     group: Group | None = None
     release: bool = False
     wired: Wired = NOT_WIRED
+    beside: Beside | None = None
 
 
 def resolve(asked: Request, situation: Situation, findings: Findings) -> Request:
@@ -72,6 +74,7 @@ def resolve(asked: Request, situation: Situation, findings: Findings) -> Request
             wired=asked.wired,
             release=asked.release,
             evacuated=asked.evacuated,
+            beside=asked.beside,
         )
     if not alive and not situation.unknown:
         _check_held(asked, situation, findings)
@@ -177,6 +180,7 @@ def _request(asked: FromRecord, kept: Applied, situation: Situation) -> tuple[Re
         to=asked.to,
         release=asked.release,
         catalogue=asked.catalogue,
+        beside=asked.beside,
         kept=kept,
     )
     return request, ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ..base.errors import PdError
 from ..base.plain import IF_ANY, Plain, every, name, names, reading, texts, to_plain
+from ..facts.stands import name_of
 from ..hooks.hook import Hooked
 from ..spec.workload import of_plan
 from ..work.member import Bands, Member
@@ -263,6 +264,15 @@ class Plan:
     # Rounds in which members stop whose place others have taken, after these serve; and the record until they have. None where nobody does.
     retire: tuple[Retirement, ...] | None = field(default=None, metadata=IF_ANY)
     meanwhile: Plain | None = field(default=None, metadata=IF_ANY)
+    # There is another stand of the group: hooks are given this one, and it is never taken from them, since that would be the other.
+    spare: bool | None = field(default=None, metadata=IF_ANY)
+    # What runs is given time to end before anything stops, although no hook is told: clients have been sent elsewhere before.
+    drains: bool | None = field(default=None, metadata=IF_ANY)
+
+    @property
+    def name(self) -> str:
+        """What its user calls it; `group` is what hosts do."""
+        return name_of(self.group)
 
     @property
     def engines(self) -> tuple[Member, ...]:
@@ -436,6 +446,8 @@ class Plan:
             else None,
             retire=tuple(Retirement.from_plain(one) for one in raw["retire"]) if raw.get("retire") else None,
             meanwhile=raw.get("meanwhile"),
+            spare=raw.get("spare"),
+            drains=raw.get("drains"),
         )
 
 

@@ -24,10 +24,11 @@ def waves(plans: t.Mapping[str, Plan], parallel: int | None = None) -> tuple[tup
     What a run of groups does to services beside them is no restart, whatever it does to the groups."""
     found: list[tuple[str, ...]] = []
     # A group starts beside the services that it uses, and they outlive it.
-    leaving = any(plan.action in _GROUPS_FIRST for plan in plans.values())
+    leaving = any(plan.action in _GROUPS_FIRST and not plan.drains for plan in plans.values())
     for kind in (GROUP, CACHE) if leaving else (CACHE, GROUP):
         mine = [name for name, plan in plans.items() if plan.kind == kind.name]
-        one_by_one = any(plans[name].action in _ONE_BY_ONE for name in mine)
+        # What was left beside a group goes with whatever is done to it.
+        one_by_one = any(plans[name].action in _ONE_BY_ONE and not plans[name].drains for name in mine)
         most = parallel or (1 if one_by_one else len(mine))
         found += [tuple(mine[at : at + most]) for at in range(0, len(mine), max(1, most))]
     return tuple(found)

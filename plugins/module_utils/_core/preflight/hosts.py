@@ -407,7 +407,7 @@ def _disks(flight: Preflight, name: str, look: Mapping, findings: Findings) -> N
 
 def _gpus(flight: Preflight, host: Host, look: Mapping, findings: Findings) -> None:
     """What is left on the GPUs that members will get, and that no member of the group has now."""
-    group = flight.request.workload.name
+    group = flight.request.workload.stand
     held = {g for m in host.members if m.alive for g in m.gpus}
     wanted = {g for _m, p in flight.parts_on(host.name) for g in p.gpus} - held
     if not wanted:

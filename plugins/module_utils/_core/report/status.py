@@ -15,6 +15,7 @@ from ..base.printable import printable
 from ..base.words import MOST_HOSTS, counted, names
 from ..facts.kv_interface import PLANES
 from ..facts.observed import Host, on_plane
+from ..facts.stands import name_of
 from ..plan import diff, drift, peer_snapshot, record
 from ..plan.peer_snapshot import registered_urls
 from ..plan.situation import EVERYWHERE, Reach, Situation
@@ -103,7 +104,8 @@ def of(
         why = f"the {kind.short} runs, but no {kind.entries} entry names it"
         told.append({"mark": "not_in_inventory", "why": why})
     common = {
-        "name": name,
+        "name": name_of(name),
+        "stand": name,
         "state": state,
         "message": message,
         "generation": situation.generation,
@@ -238,7 +240,9 @@ def table(status: t.Mapping[str, t.Any]) -> list[str]:
         lines.append(f"  ! locked by {printable(status['lock'].get('who'))} since {since}")
     if status.get("rollout"):
         lines.append(f"  {status['rollout']['told']}")
-    return lines + members.table(kind, [*status["members"], *status.get("strays", ())])
+    beside = status.get("twin") or {}
+    rows = [*status["members"], *status.get("strays", ()), *beside.get("members", ()), *beside.get("strays", ())]
+    return lines + members.table(kind, rows)
 
 
 def _of_a_group(status: t.Mapping[str, t.Any]) -> list[str]:

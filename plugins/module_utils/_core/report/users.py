@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import asdict, dataclass
 
 from ..facts.observed import Host, LiveMember
+from ..facts.stands import name_of
 from ..spec.workload import CACHE
 
 
@@ -21,7 +22,7 @@ def uses(member: LiveMember, service: str) -> bool:
 
 def running(service: str, hosts: t.Mapping[str, Host]) -> list[str]:
     """The groups of which a living member serves with the service."""
-    return sorted({m.group for h in hosts.values() for m in h.members if uses(m, service)})
+    return sorted({name_of(m.group) for h in hosts.values() for m in h.members if uses(m, service)})
 
 
 @dataclass(frozen=True)

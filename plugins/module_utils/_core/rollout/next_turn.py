@@ -18,8 +18,8 @@ from .moments import clock, lasting
 from .note import BAD, SETTLED, Note, NoteState, conflict
 from .seen import as_seen
 from .spec import Rollout, Wave
-from .standing import Fleet, Standing
-from .turn import LONGEST_WAIT, Run, Turn
+from .standing import Fleet, Standing, Twin
+from .turn import LONGEST_WAIT, MOST_TRIES, Kind, Run, Turn
 
 # How many groups a sentence names.
 _MOST = 5
@@ -37,7 +37,7 @@ def next_turn(rollout: Rollout, fleet: Fleet, now: float, run: Run) -> Turn:
     if fresh:
         return Turn("note", tuple(fresh), notes=fresh, why="what the records say of the rollout is brought up to date")
     at = _At(rollout, fleet, waves, seen, now, run)
-    return at.stopping() if at.stopped else at.going_on()
+    return at.stopping() if at.stopped else at.clearing() or at.going_on()
 
 
 # -- before anything -------------------------------------------------------------------------------------------------------------------
@@ -68,7 +68,8 @@ def _halted(rollout: Rollout, fleet: Fleet, waves: Waves, now: float, run: Run) 
         fresh = {name: note.aborted(now) for name, note in mine.items() if note.aborted(now) is not note}
         if fresh:
             return Turn("note", tuple(fresh), notes=fresh, why="it was aborted")
-        return Turn("end", failed=True, why="it was aborted. To begin it again: -e pd_rollout_resume=true")
+        left = _At(rollout, fleet, waves, mine, now, run).clearing()
+        return left or Turn("end", failed=True, why="it was aborted. To begin it again: -e pd_rollout_resume=true")
     if paused:
         return Turn("end", why="it is paused. To go on: -e pd_rollout_resume=true")
     return None
@@ -115,7 +116,7 @@ class _At:
         back = self._to_return()
         if back:
             return Turn("return", back, self.waves[back[0]], why=self.told_of_bad())
-        return self.settling() or Turn("end", failed=True, why=self._end_of_a_stop())
+        return self.clearing() or self.settling() or Turn("end", failed=True, why=self._end_of_a_stop())
 
     def _rest(self) -> dict[str, Note]:
         names_ = self.having("planned")
@@ -141,7 +142,14 @@ class _At:
         for name in self.having("failed"):
             group, note = self.fleet[name], self.notes[name]
             again = note.tried and note.since >= self.run.began
-            if again or _stays(group) or group.silent or group.no_return:
+            if again or _stays(group):
+                continue
+            if group.twin is not None:
+                # What it ran before stands, and gets its endpoint back: nothing stops for it, and what it runs now may be anyhow.
+                if not group.twin.silent:
+                    return (name,)
+                continue
+            if group.silent or group.no_return:
                 continue
             if group.out or not self._full(name, [*chosen, *self._out()]):
                 chosen.append(name)
@@ -168,6 +176,41 @@ class _At:
             return "Send it requests and run this again: it soaks anew. Or write gate.min_requests: 0"
         return f"When the cause is gone: -e pd_release={','.join(failed)}, and run this again"
 
+    # -- what stands beside a group ------------------------------------------------------------------------------------------
+
+    def clearing(self) -> Turn | None:
+        """What stands beside a group and has no part in what comes next is removed; before that hooks are seen to know the group."""
+        spare = [name for name in self.notes if self._is_spare(name)]
+        told = [name for name in spare if self._twin(name).told]
+        kinds: tuple[tuple[Kind, list[str], str], ...] = (
+            ("point", told, "hooks are told of what serves, and of nothing else"),
+            ("clear", [name for name in spare if name not in told], "what stands beside it is removed"),
+        )
+        for kind, among, why in kinds:
+            mine = tuple(name for name in among if self.run.tried.get((kind, name), 0) < MOST_TRIES)
+            if mine:
+                return Turn(kind, mine, self.waves[mine[0]], why=f"{names(mine, _MOST)}: {why}")
+        return None
+
+    def _twin(self, name: str) -> Twin:
+        return self.fleet[name].twin or Twin("")
+
+    def _uncleared(self) -> list[str]:
+        return [name for name in self.notes if self._is_spare(name)]
+
+    def _is_spare(self, name: str) -> bool:
+        """Whether nothing can come of what stands beside a group any more. While it soaks, what it ran before can be returned to; and
+        what failed before it had clients is left for somebody to look at, unless it is to be returned."""
+        group, state = self.fleet[name], self.notes[name].state
+        if group.twin is None or state in ("soaking", "not judged"):
+            return False
+        if state == "changing":
+            going = self.rollout.beside and group.twin.revision == group.wanted
+            return group.pending and not going
+        if state == "failed":
+            return _stays(group) and self.stopped and self.rollout.on_failure == "return"
+        return True
+
     # -- one that goes on ----------------------------------------------------------------------------------------------------
 
     def going_on(self) -> Turn:
@@ -181,7 +224,7 @@ class _At:
                 return self._change([name])
         left = [name for name in self.notes if not self._over(name)]
         if not left:
-            return Turn("end", why=self._end())
+            return Turn("end", why=self._end(), failed=bool(self._uncleared()))
         mine = [name for name in left if self.waves[name] == self.waves[left[0]]]
         due = self._due(mine)
         return due or self._step(mine, urgent) or self.settling() or self._nothing_to_do(mine)
@@ -248,6 +291,10 @@ class _At:
         changed, same = self.having("passed"), self.having("skipped")
         told = [f"{counted(len(changed), 'group')} changed"]
         told += [f"{len(same)} had nothing to change"] if same else []
+        uncleared = self._uncleared()
+        told += (
+            [f"what stands beside {names(uncleared, _MOST)} could not be removed: run this again"] if uncleared else []
+        )
         bad = self.told_of_bad()
         return ", ".join(told) + (f"; tolerated: {bad}" if bad else "")
 
@@ -263,6 +310,10 @@ class _At:
         if not group.running:
             # What this rollout has taken out is brought back.
             return None if self.notes[name].state == "changing" else _Hindrance(not_running(name, group))
+        if self.rollout.beside:
+            # It serves all the time: nobody is out for it.
+            apart = group.no_hook or group.no_room
+            return _Hindrance(apart) if apart else self._no_time(name)
         full = self._full(name, [*chosen, *self._out(), *self.having("failed")])
         return _Hindrance(full) if full else self._no_time(name)
 

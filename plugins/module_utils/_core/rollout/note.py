@@ -33,6 +33,8 @@ STATES: t.Mapping[NoteState, str] = {
 ENDED: tuple[NoteState, ...] = ("passed", "skipped", "returned", "aborted")
 # What lets a wave pass.
 SETTLED: tuple[NoteState, ...] = ("passed", "skipped")
+# Of a group that stands twice, either of the two may be what goes on.
+IN_HAND: tuple[NoteState, ...] = ("changing", "soaking", "failed", "not judged")
 # What stops a rollout, but where it goes on.
 BAD: tuple[NoteState, ...] = ("failed", "returned", "not judged")
 _MOST_WAVES = 10_000

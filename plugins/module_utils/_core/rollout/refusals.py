@@ -15,7 +15,7 @@ from .moments import lasting
 from .next_turn import not_running, step_seconds
 from .note import conflict
 from .spec import VARIABLE, Rollout
-from .standing import Fleet
+from .standing import Fleet, Standing
 
 # How many groups a sentence names.
 _MOST = 8
@@ -121,13 +121,32 @@ def _group(name: str, rollout: Rollout, fleet: Fleet, waves: Waves, findings: Fi
         )
     if not group.pending:
         return
-    if rollout.on_failure == "return" and group.no_return:
+    if rollout.beside:
+        _beside(name, group, findings)
+    elif rollout.on_failure == "return" and group.no_return:
         findings.error(
             "rollout-no-return",
             f"{name}: what it runs now could not be started again: {group.no_return}.",
             "Restore what is missing; or write on_failure: hold, which leaves a group that failed as it is.",
         )
     _fits(name, rollout, fleet, waves, findings)
+
+
+def _beside(name: str, group: Standing, findings: Findings) -> None:
+    """What keeps a group from being formed beside itself."""
+    if group.no_hook:
+        findings.error(
+            "rollout-beside-hooks",
+            f"{name}: strategy beside gives its endpoint to another router, and {group.no_hook}.",
+            f"Write pd_groups.{name}.endpoint.hooks (docs/endpoints.md) and deploy it; or write strategy: restart.",
+        )
+    if group.no_room:
+        findings.error(
+            "rollout-beside-room",
+            f"{name}: there is no room for a second formation beside the one that serves: {group.no_room}",
+            "Free what it lacks, or add hosts to its patterns; leave roles.router.port out, since hooks tell clients where the router is;"
+            " or write strategy: restart, with an outage of this group.",
+        )
 
 
 def _fits(name: str, rollout: Rollout, fleet: Fleet, waves: Waves, findings: Findings) -> None:

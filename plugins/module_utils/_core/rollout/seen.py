@@ -42,8 +42,9 @@ def _changing(rollout: Rollout, note: Note, group: Standing, now: float, run: Ru
         return note
     if group.running:
         what = f" ({printable(group.what[0])})" if group.what else ""
-        return note.failed(now, f"it was restarted, and something is still to be changed{what}")
-    return note.failed(now, f"it was restarted, and is {group.state}{_message(group)}")
+        done = f"{group.twin.stand} was formed beside it" if group.twin else "it was changed"
+        return note.failed(now, f"{done}, and something is still to be changed{what}")
+    return note.failed(now, f"it was changed, and is {group.state}{_message(group)}")
 
 
 def _message(group: Standing) -> str:

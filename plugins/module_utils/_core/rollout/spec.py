@@ -106,6 +106,11 @@ class Rollout:
     window: Window | None = None
     strategy: str = "restart"
 
+    @property
+    def beside(self) -> bool:
+        """Whether a group is formed anew beside what serves, which then hands over to it."""
+        return self.strategy == "beside"
+
     @functools.cached_property
     def digest(self) -> str:
         """16 hex digits over all that it says but its name: another one is another rollout."""
@@ -144,12 +149,6 @@ def read(name: str, raw: t.Any, findings: Findings) -> Rollout | None:
     max_failed = _max_failed(where, raw, on_failure, reader)
     window = read_window(f"{where}.window", raw.get("window"), reader)
     strategy = reader.choice(where, raw, "strategy", STRATEGIES, STRATEGIES[0])
-    if strategy == "beside":
-        findings.error(
-            "rollout-strategy",
-            f"{where}.strategy: beside is not built yet: a group is changed by a restart, with an outage of its own.",
-            "Write strategy: restart, or leave it out. max_unavailable keeps the other groups of a site in service meanwhile.",
-        )
     if groups is None or len(findings.errors) > before:
         return None
     return Rollout(name, groups, waves, gate, on_failure, max_failed, window, strategy)

@@ -47,6 +47,7 @@ def table(rollout: Rollout, fleet: Fleet, waves: Waves) -> list[str]:
 
 def _head(rollout: Rollout, waves: Waves) -> str:
     told = f"rollout {rollout.name} ({rollout.digest}): {counted(len(waves), 'group')} in {counted(len(rollout.waves), 'wave')}"
+    told += ", each group formed beside what serves" if rollout.beside else ""
     told += f", on failure {rollout.on_failure}"
     told += f" with at most {rollout.max_failed} failed" if rollout.on_failure == "continue" else ""
     told += f", window {rollout.window.told()}" if rollout.window else ""
@@ -79,9 +80,12 @@ def _group(name: str, group: Standing, rollout: Rollout) -> list[str]:
     if group.pending and (note is None or note.state in ("planned", "held", "changing")):
         about = "" if group.outage is not None else ", as no start of it is known"
         will = f"out for about {lasting(group.estimate)}{about}"
+        if rollout.beside:
+            will = f"formed beside what serves, in about {lasting(group.estimate)}{about}; not out"
         state = f"{will}; {state}" if state else will
     elif not group.pending and note is None:
         state = "nothing to change"
+    state += f"; {group.twin.stand} stands beside it" if group.twin else ""
     lines = [f"    {name}  {state}{where}"]
     return lines + _changes(group.what if group.pending else ())
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text that looks read and is not: whole command lines among the flags, what only a shell replaces, braces that nobody evaluated.
+"""Text that looks read and is not: whole command lines among the flags, what only a shell replaces.
 
 No value is repeated here: any of them may hold a secret."""
 
@@ -11,6 +11,7 @@ import re
 import typing as t
 from dataclasses import replace
 
+from ..base import braces
 from ..base.arguments import is_flag, normal
 from ..base.finding import Findings
 from ..base.shell import expressions, instead, is_secret
@@ -24,18 +25,12 @@ _PROGRAM = re.compile(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*(\s|$)")
 _FLAG_INSIDE = re.compile(r"\s(--?[A-Za-z][\w.-]*)")
-_BRACES = re.compile(r"\{\{(?!\{)[^{}]+\}\}|\{%-?\s*\w")
-# Flags whose value is a template itself.
-_OF_TEMPLATES = re.compile(r"chat[-_]template")
-# Keys that are people's.
-_FREE = ("notes",)
 
 
-def check(group: Group, raw: t.Any, mode: Mode, engines: t.Mapping[str, Engine], findings: Findings) -> Group:
-    """`raw` is the entry as it is written. Where a role has a command of its own, its args may be a shell's.
+def check(group: Group, mode: Mode, engines: t.Mapping[str, Engine], findings: Findings) -> Group:
+    """Where a role has a command of its own, its args may be a shell's.
 
     Returns the group with only the flags of each whole command line: they are judged with the others, and the rest is in no message."""
-    _check_braces(raw, "", findings)
     roles = dict(group.roles)
     for role in group.roles.values():
         by_recipe = mode.router is not None if role.name == "router" else bool(mode.command)
@@ -128,7 +123,7 @@ def _check_args_shell(role: Role, findings: Findings) -> None:
     for place, entry in zip(role.entries, role.args):
         for word in entry.replace("\\\n", " ").split():
             flag = word.partition("=")[0] if is_flag(word) else flag
-        if _OF_TEMPLATES.search(flag) and _BRACES.search(entry):
+        if braces.of_template(flag) and braces.has(entry):
             continue  # a template itself, and no file's name
         # A placeholder of ours, or what is none, is told where it is filled in.
         found = [one for one in expressions(entry) if f"${{{one}}}" not in entry]
@@ -161,23 +156,3 @@ def _shown(expression: str, text: str) -> str:
     """It as it is written in the text."""
     forms = (f"$({expression})", f"`{expression}`", f"${{{expression}}}")
     return next((form for form in forms if form in text), f"${expression}")
-
-
-# -- braces ----------------------------------------------------------------------------------------------------------------------------
-
-
-def _check_braces(value: t.Any, place: str, findings: Findings, behind: str = "") -> None:
-    """Double braces that are still there: Ansible does not evaluate text that came to it as a value, from a survey or a file, say."""
-    if isinstance(value, t.Mapping):
-        for key, item in value.items():
-            if place or key not in _FREE:
-                _check_braces(item, f"{place}.{key}" if place else str(key), findings)
-    elif isinstance(value, (list, tuple)):
-        for number, item in enumerate(value):
-            _check_braces(item, f"{place}[{number}]", findings, str(value[number - 1]) if number else "")
-    elif isinstance(value, str) and _BRACES.search(value) and not _OF_TEMPLATES.search(behind + value):
-        findings.error(
-            "unevaluated",
-            f"{place}: the double braces in it were not evaluated.",
-            "Write the value. Ansible evaluates braces in inventories and playbooks, not in what is given at a launch, or marked !unsafe.",
-        )

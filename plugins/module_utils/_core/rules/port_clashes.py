@@ -57,7 +57,7 @@ class Company:
 
 def check_members(placed: Placed, findings: Findings) -> None:
     """Who of a group would take what another has on its host, or what the plan gives there."""
-    company = Company(placed.group.name, placed.group.runtime, placed.members, placed.come, placed.others)
+    company = Company(placed.group.stand, placed.group.runtime, placed.members, placed.come, placed.others)
     claims = {role: list(_claims(placed, role)) for role in placed.template.roles}
     here: dict[str, list[Member]] = {}
     clashes: list[Clash] = []

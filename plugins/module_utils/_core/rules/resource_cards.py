@@ -208,7 +208,7 @@ def _check_chosen(placed: Placed, member: Member, found: t.Sequence[Stated], hos
 
 def _held(placed: Placed, host: Host) -> dict[str, str]:
     """Who was given each card of a host by a plan."""
-    held = {gpu: m.id for m in host.members if m.alive and m.group != placed.group.name for gpu in m.gpus}
+    held = {gpu: m.id for m in host.members if m.alive and m.group != placed.group.stand for gpu in m.gpus}
     for member in (*placed.others(host.name), *placed.members):
         part = member.at(host.name)
         held.update((gpu, member.id) for gpu in (part.gpus if part else ()))

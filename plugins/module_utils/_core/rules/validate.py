@@ -10,6 +10,7 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..base import braces
 from ..base.finding import Findings
 from ..base.reader import told
 from ..base.version import below
@@ -53,6 +54,8 @@ class Verdict:
 def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING) -> Verdict:
     """Judge one entry of `pd_groups`, with what is `known` beside it. Never raises for what a user wrote."""
     findings = Findings()
+    # What people note is theirs.
+    braces.check(raw, "", findings, but=("notes",))
     group = spec.parse(name, raw, findings)
     if group is None:
         return Verdict(findings, None, None)
@@ -63,7 +66,7 @@ def validate(name: str, raw: t.Any, catalogue: Catalogue, known: Known = NOTHING
     engines = _engines(group, mode, catalogue, findings)
     if engines is None:
         return Verdict(findings, group, None)
-    group = checks_written.check(group, raw, mode, engines, findings)
+    group = checks_written.check(group, mode, engines, findings)
     rendered = template.render(group, mode, engines, findings, known)
     _check_mode_rules(group, mode, findings)
     checks_hardware.check(group, mode, known, findings)

@@ -194,6 +194,13 @@ class Group:
     engine_executable: str | None = None
     # What is written as the runtime could not be read, which has been said: `runtime` is the default, and nothing follows from it.
     runtime_unread: bool = False
+    # Under which name it stands on hosts, where that is not its own (facts/stands.py).
+    stands_as: str | None = None
+
+    @property
+    def stand(self) -> str:
+        """What hosts know it by."""
+        return self.stands_as or self.name
 
     @property
     def engine_roles(self) -> list[Role]:
@@ -249,6 +256,12 @@ class CacheService(Process):
     clients: Clients = "reconnect"
     # The variables that its kind sets, with what `env` has in their place, without those that `secrets` sets.
     environment: t.Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def stand(self) -> str:
+        """What hosts know it by."""
+        return self.name
+
     # Where it is run by somebody else: the two halves of `address`.
     given_host: str = ""
     given_port: int = 0

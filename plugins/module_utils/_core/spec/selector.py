@@ -82,7 +82,8 @@ def parse(written: t.Any, variable: str) -> Selector | None:
         if one is None or isinstance(one, (t.Mapping, list)):
             # Not shown: it may be a group's whole spec, secrets included.
             raise PdError(f"{variable}: an entry of the list is no text. {_FORM}.")
-    parts = _split(",".join(str(one) for one in entries), variable)
+    # A survey's text area gives a line for each.
+    parts = _split(",".join(",".join(str(one).splitlines()) for one in entries), variable)
     if not parts:
         raise PdError(f"{variable} names nothing: it is a list without entries. Leave it out for every one.")
     terms = [_term(part, variable) for part in parts]

@@ -14,6 +14,7 @@ from ..runtimes import table
 KNOWN = (
     "pd_address",
     "pd_allow_scale_down",
+    "pd_awx_state",
     "pd_break_lock",
     "pd_cache",
     "pd_caches",
@@ -27,6 +28,7 @@ KNOWN = (
     "pd_cordoned",
     "pd_decode",
     "pd_endpoint_hooks",
+    "pd_expected_hosts",
     "pd_fail_on",
     "pd_fail_on_locked",
     "pd_fail_on_pending",
@@ -73,6 +75,8 @@ KNOWN = (
     "pd_why",
     *table.variables(),
 )
+# Everything else that is empty is left out. A digest that is empty is one that a pipeline lost: the run would carry out whatever it is.
+MEANT_EMPTY = ("pd_plan_digest",)
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")
 # What the collection itself makes: facts of a host become variables of their own.

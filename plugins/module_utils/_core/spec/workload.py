@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..facts.observed import Host
+from ..facts.stands import name_of
 from .cache_service import ROLE as CACHE_ROLE
 from .spec import ENGINE_ROLES, ROLES
 
@@ -146,4 +147,4 @@ def names_on(hosts: t.Mapping[str, Host], kind: Kind) -> set[str]:
     if kind is CACHE:
         return caches
     every = {m.group for h in hosts.values() for m in h.members} | {g for h in hosts.values() for g in h.records}
-    return every - caches
+    return {name_of(stand) for stand in every - caches}

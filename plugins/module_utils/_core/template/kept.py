@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..base.finding import Findings
 from ..base.plain import Plain
 from ..facts.applied import Applied, AppliedRole, Rendered
+from ..facts.stands import name_of
 from ..recipes.catalogue import Catalogue
 from ..recipes.engine import Engine, Sizes
 from ..recipes.mode import Membership, Mode
@@ -97,7 +98,8 @@ def group_of(name: str, kept: Applied, now: Group | None) -> Group | None:
     """The spec that a formation was made of, as far as members are made of it. What is no part of a member (hosts, counts, limits, how the
     endpoint is told) is as the spec has it `now`, where there is one. None when it cannot be read."""
     written = {**kept.spec, "roles": {n: _with_secrets(role) for n, role in (kept.spec.get("roles") or {}).items()}}
-    group = spec.parse(name, written, Findings())
+    group = spec.parse(name_of(name), written, Findings())
+    group = replace(group, stands_as=name) if group is not None else None
     if group is None or set(kept.rendered) != set(ROLES):
         return None
     if now is None:
