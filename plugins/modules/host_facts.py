@@ -295,7 +295,7 @@ ansible_facts:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
-from ..module_utils._core.runtimes.table import NAMES
+from ..module_utils._core.runtimes.table import ON_HOSTS
 from ..module_utils._host.observe import Request, observe
 from ..module_utils._runtimes.state import State
 
@@ -323,7 +323,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     options = {key: value for key, value in module.params.items() if key != "state_dir"}
-    options["runtimes"] = NAMES if options["runtimes"] is None else options["runtimes"]
+    options["runtimes"] = ON_HOSTS if options["runtimes"] is None else options["runtimes"]
     request = Request(**options, state_given=module.params["state_dir"] is not None)
     try:
         host = observe(request, State(module.params["state_dir"]))

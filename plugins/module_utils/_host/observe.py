@@ -19,7 +19,7 @@ from .._core.base.errors import PdError
 from .._core.base.printable import printable
 from .._core.facts import applied, observed
 from .._core.facts.kv_interface import PLANES, names_of
-from .._core.runtimes.table import NAMES
+from .._core.runtimes.table import ON_HOSTS
 from .._probes import carried, elsewhere, executables, gpus, health, machine, model, network, ports, rdma, reach, space
 from .._probes.deadline import Look
 from .._probes.logs import TAIL_LINES
@@ -46,7 +46,7 @@ class Request:
     gpus: t.Sequence[t.Any] | None = None
     models: t.Sequence[str] = ()
     executables: t.Sequence[str] = ()
-    runtimes: t.Sequence[str] = NAMES
+    runtimes: t.Sequence[str] = ON_HOSTS
     runtime_options: t.Mapping[str, t.Any] | None = None
     images: t.Sequence[str] = ()
     groups: t.Sequence[str] | None = None

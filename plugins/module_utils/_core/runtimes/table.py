@@ -77,6 +77,8 @@ RUNTIMES: tuple[Runtime, ...] = (
 )
 NAMES = tuple(one.name for one in RUNTIMES)
 DEFAULT = NAMES[0]
+# Those that run members on the inventory host itself, beside those of which it stands for a cluster.
+ON_HOSTS = tuple(one.name for one in RUNTIMES if not one.traits.pods)
 # What started members of which neither record nor label says it: the first versions had no other.
 UNNOTED = "supervisor"
 _BY_NAME = {one.name: one for one in RUNTIMES}
