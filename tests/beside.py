@@ -153,7 +153,7 @@ class Site:
         """Whether all of it ended well; one plan after the other."""
         well = True
         for work in works:
-            known = work.beside(self.hosts()) if beside or work.loses else None
+            known = work.beside(self.hosts()) if beside or work.loses or work.points else None
             action = "remove" if work.loses or verb == "remove" else verb
             onto = {"to": work.to} if action != "remove" else {}
             made = self.fleet.plan(self.raw, action, name=work.stand, wired=WIRED, beside=known, **onto)

@@ -478,7 +478,7 @@ def on_stands(action: PdAction, works: Workloads, raw: t.Mapping[str, t.Any], ve
         say_twice(name, stands, note, one.findings)
         one.refusal = refuse(name, one.findings, "error")
         return [one]
-    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses else None) for w in found]
+    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses or w.points else None) for w in found]
 
 
 def _on_stand(works: Workloads, work: Work, verb: str, onto: To, beside: Beside | None) -> One:

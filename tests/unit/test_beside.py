@@ -168,6 +168,28 @@ def test_a_hook_that_was_told_before_the_record_was_written_is_told_again() -> N
     assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
 
 
+def test_what_may_have_clients_is_left_by_a_deploy_that_tells_hooks_and_removed_by_the_next_one() -> None:
+    """A run falls over when hooks have just been told of the second formation, and the one that gives it up when it has just noted that."""
+    site = Site(soak=7200)
+    site.length = 8192
+    site.falls_when = lambda: router_of(site) == "demo_2"
+    assert site.roll() is None
+    site.falls_when = lambda: record_of(site, site.stands().serves).rollout.get("state") == "aborted"
+    assert site.roll(abort=True) is None
+    site.falls_when = lambda: False
+    assert (site.stands().serves, site.stands().twin, site.stands().told, router_of(site)) == (
+        "demo",
+        "demo_2",
+        True,
+        "demo_2",
+    )
+    assert not site.by_hand("restart")
+    assert site.by_hand("deploy")
+    assert (site.there(), router_of(site), site.serves()) == ({"demo", "demo_2"}, "demo", True)
+    assert site.by_hand("deploy")
+    assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
+
+
 def test_what_was_left_is_removed_by_the_next_deploy_and_lets_end_what_it_has() -> None:
     site = Site(soak=0)
     site.length = 8192

@@ -38,11 +38,12 @@ def both(name: str) -> tuple[str, str]:
 @dataclass(frozen=True)
 class Stands:
     """Where a group stands by what hosts say: `serves` is the stand that is the group, `twin` the other one where anything of it is there.
-    `known` are all of which hosts have a record, a tombstone's included, or a member."""
+    `known` are all of which hosts have a record, a tombstone's included, or a member. `told`: a hook may send clients to the twin."""
 
     serves: str
     twin: str | None = None
     known: tuple[str, ...] = ()
+    told: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,9 @@ def of(name: str, hosts: t.Mapping[str, Host]) -> Stands:
         return Stands(serves, None, known)
     first, second = (records[stand] for stand in there)
     serves = there[1] if _is_group(second, first) else there[0]
-    return Stands(serves, other_of(serves), known)
+    group, other = records[serves], records[other_of(serves)]
+    told = group is not None and other is not None and may_have_clients(other, group)
+    return Stands(serves, other_of(serves), known, told)
 
 
 def record_of(stand: str, hosts: t.Mapping[str, Host]) -> Record | None:
