@@ -53,6 +53,9 @@ class Site:
         self.left: int | None = None
         self.falls_when: t.Callable[[], bool] = lambda: False
         self.watched = False
+        # What another controller does meanwhile, once, as soon as `meets` says so.
+        self.meanwhile: t.Callable[[], object] | None = None
+        self.meets: t.Callable[[], bool] = lambda: False
         assert self.by_hand("deploy")
 
     @property
@@ -144,10 +147,23 @@ class Site:
         assert self.mixed() == []
         if self.watched and self.falls_when():
             raise Fall
+        if self.meanwhile is not None and self.meets():
+            self._another()
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:
                 raise Fall
+
+    def _another(self) -> None:
+        """Another run, from its beginning to its end, with the locks of this one there."""
+        run, self.meanwhile = self.meanwhile, None
+        kept = {host: dict(facts["locks"]) for host, facts in self.fleet.facts.items()}
+        mine = self.left, self.watched
+        assert run is not None
+        run()
+        self.left, self.watched = mine
+        for host, locks in kept.items():
+            self.fleet.facts[host]["locks"] = locks
 
     def _carry_out(self, works: t.Sequence[Work], verb: str, beside: bool) -> bool:
         """Whether all of it ended well; one plan after the other."""

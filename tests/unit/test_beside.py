@@ -190,6 +190,38 @@ def test_what_may_have_clients_is_left_by_a_deploy_that_tells_hooks_and_removed_
     assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
 
 
+@pytest.mark.parametrize("said", [{}, {"abort": True}])
+def test_two_runs_at_a_time_do_not_work_on_the_two_stands(said: dict[str, bool]) -> None:
+    """While the second formation starts another run of the rollout gives hooks back to the first, or gives it up: it is refused."""
+    site = Site(soak=0)
+    site.length = 8192
+    site.meets = lambda: any(m["label"]["group"] == "demo_2" for m in site.entries())
+    ends: list[object] = []
+    site.meanwhile = lambda: ends.append(site._roll(**said))
+    end = site.roll()
+    assert len(ends) == 1
+    assert ends[0].failed  # type: ignore[attr-defined]
+    assert end is not None
+    assert not end.failed, end
+    assert (lengths(site), site.there(), site.serves(), router_of(site)) == (
+        {"demo_2": "8192"},
+        {"demo_2"},
+        True,
+        "demo_2",
+    )
+
+
+def test_a_removal_does_not_meet_a_formation_that_is_about_to_have_clients() -> None:
+    site = Site(soak=0)
+    site.length = 8192
+    site.meets = lambda: any(m["label"]["group"] == "demo_2" for m in site.entries())
+    well: list[bool] = []
+    works = [Work("demo"), Work("demo_2")]
+    site.meanwhile = lambda: well.append(site._carry_out(works, "remove", beside=False))
+    assert site.roll()
+    assert (well, site.there(), site.serves(), router_of(site)) == ([False], {"demo_2"}, True, "demo_2")
+
+
 def test_what_was_left_is_removed_by_the_next_deploy_and_lets_end_what_it_has() -> None:
     site = Site(soak=0)
     site.length = 8192
