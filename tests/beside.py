@@ -43,8 +43,11 @@ class Site:
     """The group on two hosts, deployed with a context of 4096. `length` is what its spec says now, `gateways` whom hooks send clients
     to."""
 
-    def __init__(self, on_failure: str = "return", soak: int = 600, gpus: int = 4) -> None:
-        self.fleet = Fleet(name=NAME, h1={"gpus": gpus}, h2={"gpus": gpus})
+    def __init__(self, on_failure: str = "return", soak: int = 600, gpus: int = 4, racks: bool = False) -> None:
+        # With `racks` each of two has room for one formation, and they have no host in common.
+        names = ("h1", "h2", "h3", "h4") if racks else ("h1", "h2")
+        self.fleet = Fleet(name=NAME, **{host: {"gpus": 1 if racks else gpus} for host in names})
+        self.where, self.weight = ("h1", "h2", "h1"), 100
         self.gateways: dict[str, dict[tuple[str, str], str]] = {}
         self.length, self.clock = 4096, 1767600000.0
         self.unproven = self.hook_fails = False
@@ -61,12 +64,12 @@ class Site:
     @property
     def raw(self) -> dict[str, t.Any]:
         roles = {
-            "prefill": {"hosts": "h1"},
-            "decode": {"hosts": "h2"},
-            "router": {"hosts": "h1", "executable": ROUTER, "port": None},
+            "prefill": {"hosts": self.where[0]},
+            "decode": {"hosts": self.where[1]},
+            "router": {"hosts": self.where[2], "executable": ROUTER, "port": None},
         }
         engine = {"executable": ENGINE, "args": [f"--max-model-len={self.length}"]}
-        return spec(engine=engine, endpoint={"hooks": [HOOK.name]}, **roles)
+        return spec(engine=engine, endpoint={"hooks": [HOOK.name], "weight": self.weight}, **roles)
 
     @property
     def rollout(self) -> rollouts.Rollout:
@@ -127,7 +130,7 @@ class Site:
         other = stands.record_of(found.twin, hosts) if found.twin else None
         held = record.held
         return Standing(
-            hosts=("h1", "h2"),
+            hosts=tuple(self.fleet.facts),
             state=state["state"],
             message=state["message"],
             pending=state["pending"],

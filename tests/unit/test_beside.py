@@ -222,6 +222,42 @@ def test_a_removal_does_not_meet_a_formation_that_is_about_to_have_clients() -> 
     assert (well, site.there(), site.serves(), router_of(site)) == ([False], {"demo_2"}, True, "demo_2")
 
 
+def apart() -> Site:
+    """The second formation has taken over, and soaks, on hosts that have nothing of the first; and nobody can ask these."""
+    site = Site(soak=7200, racks=True)
+    site.where, site.length = ("h1:h3", "h2:h4", "h3"), 8192
+    assert site.roll()
+    assert (site.stands().serves, site.stands().twin, site.stands().told) == ("demo_2", "demo", False)
+    site.loses("h3")
+    site.loses("h4")
+    assert site.stands().known == ("demo",)
+    return site
+
+
+def test_a_deploy_that_does_not_see_the_second_formation_has_clients_with_the_first() -> None:
+    """What took over is lost with its hosts, and the record of the first says that hooks know it."""
+    site = apart()
+    for member in site.entries():
+        if member["label"]["group"] == "demo_2":
+            member.update(state="exited", ready=False)
+    assert not site.serves()
+    assert site.by_hand("deploy")
+    assert (router_of(site), site.serves()) == ("demo", True)
+
+
+def test_what_was_given_clients_while_the_second_formation_was_not_seen_is_not_removed_before_hooks_know_that() -> None:
+    site = apart()
+    site.weight = 50
+    assert site.by_hand("deploy")
+    site.gets_back()
+    assert (site.stands().serves, site.stands().told, router_of(site)) == ("demo_2", True, "demo")
+    site.roll()
+    end = site.roll()
+    assert end is not None
+    assert not end.failed, end
+    assert (site.there(), router_of(site), site.serves()) == ({"demo_2"}, "demo_2", True)
+
+
 def test_what_was_left_is_removed_by_the_next_deploy_and_lets_end_what_it_has() -> None:
     site = Site(soak=0)
     site.length = 8192

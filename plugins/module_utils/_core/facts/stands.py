@@ -104,7 +104,14 @@ def _is_group(one: Record | None, other: Record | None) -> bool:
 def may_have_clients(other: Record, serves: Record) -> bool:
     """Whether a hook may send clients to the stand that is not the group: it was told of it, or was to be, and has not been seen to be
     told of the group after that."""
-    return bool(other.endpoint.hooks) and not (took_over(serves, other) and serves.endpoint.registered)
+    after = took_over(serves, other) and serves.endpoint.registered and not _went_on(other, serves)
+    return bool(other.endpoint.hooks) and not after
+
+
+def _went_on(other: Record, serves: Record) -> bool:
+    """Whether somebody has worked on what the group took over from, after that: on hosts that could not see the group."""
+    known = serves.beside.serial if serves.beside is not None else None
+    return known is not None and other.serial > known
 
 
 def _stands(record: Record | None, hosts: t.Mapping[str, Host]) -> bool:
