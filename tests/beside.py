@@ -51,6 +51,7 @@ class Site:
         self.gateways: dict[str, dict[tuple[str, str], str]] = {}
         self.length, self.clock = 4096, 1767600000.0
         self.unproven = self.hook_fails = False
+        self.wired = WIRED
         self.on_failure, self.soak = on_failure, soak
         # Counted down with each write of a run, which falls over at zero.
         self.left: int | None = None
@@ -175,7 +176,7 @@ class Site:
             known = work.beside(self.hosts()) if beside or work.loses or work.points else None
             action = "remove" if work.loses or verb == "remove" else verb
             onto = {"to": work.to} if action != "remove" else {}
-            made = self.fleet.plan(self.raw, action, name=work.stand, wired=WIRED, beside=known, **onto)
+            made = self.fleet.plan(self.raw, action, name=work.stand, wired=self.wired, beside=known, **onto)
             if made.errors:
                 well = False
                 continue

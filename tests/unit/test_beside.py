@@ -7,6 +7,7 @@ members of two formations, whoever falls over when. Both are looked at before ea
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from beside import WIRED, Site
@@ -220,6 +221,21 @@ def test_a_removal_does_not_meet_a_formation_that_is_about_to_have_clients() -> 
     site.meanwhile = lambda: well.append(site._carry_out(works, "remove", beside=False))
     assert site.roll()
     assert (well, site.there(), site.serves(), router_of(site)) == ([False], {"demo_2"}, True, "demo_2")
+
+
+def test_a_run_that_goes_without_a_hook_leaves_what_that_may_send_clients_to() -> None:
+    site = Site(soak=7200)
+    site.length = 8192
+    site.falls_when = lambda: router_of(site) == "demo_2"
+    assert site.roll() is None
+    site.falls_when, site.wired = lambda: False, replace(WIRED, skip=frozenset({"sd"}))
+    end = site.roll(abort=True)
+    assert end is not None
+    assert end.failed
+    assert (site.there(), router_of(site), site.serves()) == ({"demo", "demo_2"}, "demo_2", True)
+    site.wired = WIRED
+    site.roll()
+    assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
 
 
 def apart() -> Site:
