@@ -238,6 +238,19 @@ def test_a_run_that_goes_without_a_hook_leaves_what_that_may_send_clients_to() -
     assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
 
 
+def test_what_failed_is_not_what_a_group_is_returned_to_when_that_is_not_whole() -> None:
+    site = Site()
+    site.length, site.unproven = 8192, True
+    site.falls_when = lambda: record_of(site, "demo").rollout.get("state") == "failed"
+    assert site.roll() is None
+    site.falls_when, site.unproven = lambda: False, False
+    site.fleet.kill("demo-decode-0")
+    end = site.roll()
+    assert end is not None
+    assert end.failed
+    assert (lengths(site), site.there(), router_of(site)) == ({"demo": "4096"}, {"demo"}, "demo")
+
+
 def apart() -> Site:
     """The second formation has taken over, and soaks, on hosts that have nothing of the first; and nobody can ask these."""
     site = Site(soak=7200, racks=True)
