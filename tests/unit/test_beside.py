@@ -251,6 +251,18 @@ def test_what_failed_is_not_what_a_group_is_returned_to_when_that_is_not_whole()
     assert (lengths(site), site.there(), router_of(site)) == ({"demo": "4096"}, {"demo"}, "demo")
 
 
+@pytest.mark.parametrize("at", range(1, 13))
+def test_what_was_never_proven_does_not_become_the_group_when_a_removal_falls_over(at: int) -> None:
+    """Wherever that is: also after it has marked the endpoint of the first formation."""
+    site = Site(on_failure="hold")
+    site.length, site.unproven = 8192, True
+    site.roll()
+    assert (site.stands().serves, site.stands().twin) == ("demo", "demo_2")
+    site._falls(lambda: site._carry_out([Work("demo")], "remove", beside=False), at=at, watches=False)
+    there = site.stands()
+    assert there.serves == "demo" or "demo" not in site.there()
+
+
 def apart() -> Site:
     """The second formation has taken over, and soaks, on hosts that have nothing of the first; and nobody can ask these."""
     site = Site(soak=7200, racks=True)

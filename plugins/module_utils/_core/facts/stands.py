@@ -90,15 +90,21 @@ def took_over(mine: Record | None, its: Record | None) -> bool:
 
 
 def _is_group(one: Record | None, other: Record | None) -> bool:
-    """Whether `one` is the group, of two that are there. One that took over is, as soon as its endpoint is registered, and no sooner as
-    long as that of the other one is."""
+    """Whether `one` is the group, of two that are there."""
     if one is None or other is None:
         return other is None
     if took_over(one, other):
-        return one.endpoint.registered or not other.endpoint.registered
+        return _leads(one, other)
     if took_over(other, one):
-        return one.endpoint.registered and not other.endpoint.registered
+        return not _leads(other, one)
     return one.formed > other.formed
+
+
+def _leads(mine: Record, its: Record) -> bool:
+    """Whether a stand that took over is the group: as soon as its endpoint is registered, and no sooner as long as that of the other one
+    is, or as it was never proven."""
+    proven = mine.applied is not None and mine.applied.proven is not None
+    return mine.endpoint.registered or (proven and not its.endpoint.registered)
 
 
 def may_have_clients(other: Record, serves: Record) -> bool:
