@@ -12,9 +12,10 @@ from dataclasses import replace
 import pytest
 from beside import WIRED, Site
 from builders import ROOT
-from hypothesis import HealthCheck, Phase, configuration, settings
+from hypothesis import configuration
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from walks import walked
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import reader
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import Checked
@@ -26,9 +27,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._probes import carried
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state, unlabelled
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
-WALKS = int(os.environ.get("PD_WALKS", "0"))
-STEPS = int(os.environ.get("PD_STEPS", "10"))
-SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 
 def record_of(site: Site, stand: str) -> Record:
@@ -416,14 +414,5 @@ class Histories(RuleBasedStateMachine):
         assert site.serves()
 
 
-Histories.TestCase.settings = settings(
-    max_examples=WALKS or 10,
-    stateful_step_count=STEPS,
-    deadline=None,
-    database=None,
-    derandomize=not WALKS,
-    suppress_health_check=list(HealthCheck),
-    phases=tuple(phase for phase in Phase if SHRINK or phase != Phase.shrink),
-    report_multiple_bugs=False,
-)
+Histories.TestCase.settings = walked(10, 10)
 test_histories_of_a_group_that_is_formed_beside_itself = Histories.TestCase
