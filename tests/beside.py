@@ -43,27 +43,34 @@ class Site:
     """The group on two hosts, deployed with a context of 4096. `length` is what its spec says now, `gateways` whom hooks send clients
     to."""
 
-    def __init__(self, on_failure: str = "return", soak: int = 600, gpus: int = 4) -> None:
-        self.fleet = Fleet(name=NAME, h1={"gpus": gpus}, h2={"gpus": gpus})
+    def __init__(self, on_failure: str = "return", soak: int = 600, gpus: int = 4, racks: bool = False) -> None:
+        # With `racks` each of two has room for one formation, and they have no host in common.
+        names = ("h1", "h2", "h3", "h4") if racks else ("h1", "h2")
+        self.fleet = Fleet(name=NAME, **{host: {"gpus": 1 if racks else gpus} for host in names})
+        self.where, self.weight = ("h1", "h2", "h1"), 100
         self.gateways: dict[str, dict[tuple[str, str], str]] = {}
         self.length, self.clock = 4096, 1767600000.0
         self.unproven = self.hook_fails = False
+        self.wired = WIRED
         self.on_failure, self.soak = on_failure, soak
         # Counted down with each write of a run, which falls over at zero.
         self.left: int | None = None
         self.falls_when: t.Callable[[], bool] = lambda: False
         self.watched = False
+        # What another controller does meanwhile, once, as soon as `meets` says so.
+        self.meanwhile: t.Callable[[], object] | None = None
+        self.meets: t.Callable[[], bool] = lambda: False
         assert self.by_hand("deploy")
 
     @property
     def raw(self) -> dict[str, t.Any]:
         roles = {
-            "prefill": {"hosts": "h1"},
-            "decode": {"hosts": "h2"},
-            "router": {"hosts": "h1", "executable": ROUTER, "port": None},
+            "prefill": {"hosts": self.where[0]},
+            "decode": {"hosts": self.where[1]},
+            "router": {"hosts": self.where[2], "executable": ROUTER, "port": None},
         }
         engine = {"executable": ENGINE, "args": [f"--max-model-len={self.length}"]}
-        return spec(engine=engine, endpoint={"hooks": [HOOK.name]}, **roles)
+        return spec(engine=engine, endpoint={"hooks": [HOOK.name], "weight": self.weight}, **roles)
 
     @property
     def rollout(self) -> rollouts.Rollout:
@@ -124,7 +131,7 @@ class Site:
         other = stands.record_of(found.twin, hosts) if found.twin else None
         held = record.held
         return Standing(
-            hosts=("h1", "h2"),
+            hosts=tuple(self.fleet.facts),
             state=state["state"],
             message=state["message"],
             pending=state["pending"],
@@ -144,19 +151,32 @@ class Site:
         assert self.mixed() == []
         if self.watched and self.falls_when():
             raise Fall
+        if self.meanwhile is not None and self.meets():
+            self._another()
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:
                 raise Fall
 
+    def _another(self) -> None:
+        """Another run, from its beginning to its end, with the locks of this one there."""
+        run, self.meanwhile = self.meanwhile, None
+        kept = {host: dict(facts["locks"]) for host, facts in self.fleet.facts.items()}
+        mine = self.left, self.watched
+        assert run is not None
+        run()
+        self.left, self.watched = mine
+        for host, locks in kept.items():
+            self.fleet.facts[host]["locks"] = locks
+
     def _carry_out(self, works: t.Sequence[Work], verb: str, beside: bool) -> bool:
         """Whether all of it ended well; one plan after the other."""
         well = True
         for work in works:
-            known = work.beside(self.hosts()) if beside or work.loses else None
+            known = work.beside(self.hosts()) if beside or work.loses or work.points else None
             action = "remove" if work.loses or verb == "remove" else verb
             onto = {"to": work.to} if action != "remove" else {}
-            made = self.fleet.plan(self.raw, action, name=work.stand, wired=WIRED, beside=known, **onto)
+            made = self.fleet.plan(self.raw, action, name=work.stand, wired=self.wired, beside=known, **onto)
             if made.errors:
                 well = False
                 continue

@@ -17,7 +17,7 @@ from ..module_utils._core.base.words import counted
 from ..module_utils._core.base.words import names as listed
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
-from ..module_utils._core.facts.stands import Beside, name_of, record_of
+from ..module_utils._core.facts.stands import Beside, both, name_of, record_of
 from ..module_utils._core.plan import overview
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
@@ -180,7 +180,8 @@ class ActionModule(PdAction):
             return
         self._say_hosts(asked.silent(one.works.patterns(one.name, entry)), one.findings)
         # A run that was killed here holds its locks on hosts that cannot see that it is gone.
-        dead = of_dead(host.locks.get(one.name) for host in asked.hosts.values())
+        stands = both(one.name) if one.works.kind is GROUP else (one.name,)
+        dead = of_dead(host.locks.get(stand) for host in asked.hosts.values() for stand in stands)
         one.plan = replace(made, dead_locks=tuple(dead)) if dead else made
         one.refusal = refuse(one.name, one.findings, self.args["fail_on"], one.works.kind)
         if not one.refusal and made.pending and self.args["fail_on_pending"]:
@@ -478,7 +479,7 @@ def on_stands(action: PdAction, works: Workloads, raw: t.Mapping[str, t.Any], ve
         say_twice(name, stands, note, one.findings)
         one.refusal = refuse(name, one.findings, "error")
         return [one]
-    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses else None) for w in found]
+    return [_on_stand(works, w, verb, onto, w.beside(hosts) if w.loses or w.points else None) for w in found]
 
 
 def _on_stand(works: Workloads, work: Work, verb: str, onto: To, beside: Beside | None) -> One:

@@ -17,6 +17,7 @@ from ..module_utils._core.base.reader import NO_SECRET, no_secret
 from ..module_utils._core.course.course import Course
 from ..module_utils._core.course.orders import PHASES, Order, order_of
 from ..module_utils._core.course.parcel import Parcel
+from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.spec import workload
 from ..module_utils._core.spec.spec import secrets_of
 from ..plugin_utils._keys import first_keys, keys_of
@@ -221,7 +222,8 @@ class ActionModule(RunAction):
         if not roles:
             return {}
         if self.args["secrets"] is not None:
-            given = to_plain(self.args["secrets"]).get(parcel.plan.group) or {}
+            # By the names that users write, whatever stand of a group is worked on.
+            given = to_plain(self.args["secrets"]).get(name_of(parcel.plan.group)) or {}
             return {role: given.get(role) or {} for role in roles}
         kind = workload.KINDS[parcel.plan.kind]
         spec = self.spec_of(parcel.plan.group, kind)

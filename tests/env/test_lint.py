@@ -149,5 +149,10 @@ def test_galaxy_takes_the_built_collection(tree: Path) -> None:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     said = [line for line in done.stdout.splitlines() if not line.startswith("Loading ")]
-    if done.returncode or any(line.startswith(("ERROR", "WARNING")) for line in said):
+    # An example imports our playbooks by their full names, as a user's project does; the importer lints an archive where
+    # no collection is installed, and can find none of them. A name that is not one of ours stays a failure.
+    ours = {
+        f"WARNING: ERROR    Failed to find inferops.pd.{path.stem} playbook." for path in copy.glob("playbooks/*.yml")
+    }
+    if done.returncode or any(line.startswith(("ERROR", "WARNING")) and line not in ours for line in said):
         pytest.fail("\n".join(["galaxy-importer", *said]), pytrace=False)

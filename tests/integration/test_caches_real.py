@@ -247,7 +247,7 @@ def test_a_master_that_does_not_start_ends_the_run_with_its_own_words(site: Cach
     [
         ({"executable": "/nowhere/mooncake_master"}, "executable-missing"),
         ({"options": {"client_tll": 3}}, "Did you mean 'client_ttl'?"),
-        ({"hosts": "nobody"}, "matches no host of the inventory"),
+        ({"hosts": "nobody"}, "has no host or group of that name"),
         ({"address": "10.0.0.9:50051"}, "both hosts and address"),
     ],
 )

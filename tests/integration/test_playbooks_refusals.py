@@ -54,7 +54,10 @@ def set_at(spec: Spec, path: str, value: t.Any) -> None:
 SPECS: dict[str, tuple[dict[str, t.Any], list[str]]] = {
     "unknown key": ({"roles.prefill.replcas": 2}, ["roles.prefill.replcas", "Did you mean 'replicas'?"]),
     "unknown mode": ({"mode": "vllm-nixll"}, ["vllm-nixll", "vllm-nixl"]),
-    "pattern without hosts": ({"roles.decode.hosts": "gpu_nodes"}, ["roles.decode.hosts", "'gpu_nodes' matches no host"]),
+    "pattern without hosts": (
+        {"roles.decode.hosts": "gpu_nodes"},
+        ["roles.decode.hosts", "names gpu_nodes", "no host or group of that name"],
+    ),
     "model missing": ({"model": "/models/none"}, ["/models/none is not there on node", "Copy the model"]),
     "decode narrower": (
         {"roles.prefill.extra_args": ["--tensor-parallel-size=2"]},

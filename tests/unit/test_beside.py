@@ -7,13 +7,15 @@ members of two formations, whoever falls over when. Both are looked at before ea
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from beside import WIRED, Site
 from builders import ROOT
-from hypothesis import HealthCheck, Phase, configuration, settings
+from hypothesis import configuration
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from walks import walked
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base import reader
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import Checked
@@ -25,9 +27,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._probes import carried
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes import state, unlabelled
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
-WALKS = int(os.environ.get("PD_WALKS", "0"))
-STEPS = int(os.environ.get("PD_STEPS", "10"))
-SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 
 def record_of(site: Site, stand: str) -> Record:
@@ -168,6 +167,136 @@ def test_a_hook_that_was_told_before_the_record_was_written_is_told_again() -> N
     assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
 
 
+def test_what_may_have_clients_is_left_by_a_deploy_that_tells_hooks_and_removed_by_the_next_one() -> None:
+    """A run falls over when hooks have just been told of the second formation, and the one that gives it up when it has just noted that."""
+    site = Site(soak=7200)
+    site.length = 8192
+    site.falls_when = lambda: router_of(site) == "demo_2"
+    assert site.roll() is None
+    site.falls_when = lambda: record_of(site, site.stands().serves).rollout.get("state") == "aborted"
+    assert site.roll(abort=True) is None
+    site.falls_when = lambda: False
+    assert (site.stands().serves, site.stands().twin, site.stands().told, router_of(site)) == (
+        "demo",
+        "demo_2",
+        True,
+        "demo_2",
+    )
+    assert not site.by_hand("restart")
+    assert site.by_hand("deploy")
+    assert (site.there(), router_of(site), site.serves()) == ({"demo", "demo_2"}, "demo", True)
+    assert site.by_hand("deploy")
+    assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
+
+
+@pytest.mark.parametrize("said", [{}, {"abort": True}])
+def test_two_runs_at_a_time_do_not_work_on_the_two_stands(said: dict[str, bool]) -> None:
+    """While the second formation starts another run of the rollout gives hooks back to the first, or gives it up: it is refused."""
+    site = Site(soak=0)
+    site.length = 8192
+    site.meets = lambda: any(m["label"]["group"] == "demo_2" for m in site.entries())
+    ends: list[object] = []
+    site.meanwhile = lambda: ends.append(site._roll(**said))
+    end = site.roll()
+    assert len(ends) == 1
+    assert ends[0].failed  # type: ignore[attr-defined]
+    assert end is not None
+    assert not end.failed, end
+    assert (lengths(site), site.there(), site.serves(), router_of(site)) == (
+        {"demo_2": "8192"},
+        {"demo_2"},
+        True,
+        "demo_2",
+    )
+
+
+def test_a_removal_does_not_meet_a_formation_that_is_about_to_have_clients() -> None:
+    site = Site(soak=0)
+    site.length = 8192
+    site.meets = lambda: any(m["label"]["group"] == "demo_2" for m in site.entries())
+    well: list[bool] = []
+    works = [Work("demo"), Work("demo_2")]
+    site.meanwhile = lambda: well.append(site._carry_out(works, "remove", beside=False))
+    assert site.roll()
+    assert (well, site.there(), site.serves(), router_of(site)) == ([False], {"demo_2"}, True, "demo_2")
+
+
+def test_a_run_that_goes_without_a_hook_leaves_what_that_may_send_clients_to() -> None:
+    site = Site(soak=7200)
+    site.length = 8192
+    site.falls_when = lambda: router_of(site) == "demo_2"
+    assert site.roll() is None
+    site.falls_when, site.wired = lambda: False, replace(WIRED, skip=frozenset({"sd"}))
+    end = site.roll(abort=True)
+    assert end is not None
+    assert end.failed
+    assert (site.there(), router_of(site), site.serves()) == ({"demo", "demo_2"}, "demo_2", True)
+    site.wired = WIRED
+    site.roll()
+    assert (site.there(), router_of(site), site.serves()) == ({"demo"}, "demo", True)
+
+
+def test_what_failed_is_not_what_a_group_is_returned_to_when_that_is_not_whole() -> None:
+    site = Site()
+    site.length, site.unproven = 8192, True
+    site.falls_when = lambda: record_of(site, "demo").rollout.get("state") == "failed"
+    assert site.roll() is None
+    site.falls_when, site.unproven = lambda: False, False
+    site.fleet.kill("demo-decode-0")
+    end = site.roll()
+    assert end is not None
+    assert end.failed
+    assert (lengths(site), site.there(), router_of(site)) == ({"demo": "4096"}, {"demo"}, "demo")
+
+
+@pytest.mark.parametrize("at", range(1, 13))
+def test_what_was_never_proven_does_not_become_the_group_when_a_removal_falls_over(at: int) -> None:
+    """Wherever that is: also after it has marked the endpoint of the first formation."""
+    site = Site(on_failure="hold")
+    site.length, site.unproven = 8192, True
+    site.roll()
+    assert (site.stands().serves, site.stands().twin) == ("demo", "demo_2")
+    site._falls(lambda: site._carry_out([Work("demo")], "remove", beside=False), at=at, watches=False)
+    there = site.stands()
+    assert there.serves == "demo" or "demo" not in site.there()
+
+
+def apart() -> Site:
+    """The second formation has taken over, and soaks, on hosts that have nothing of the first; and nobody can ask these."""
+    site = Site(soak=7200, racks=True)
+    site.where, site.length = ("h1:h3", "h2:h4", "h3"), 8192
+    assert site.roll()
+    assert (site.stands().serves, site.stands().twin, site.stands().told) == ("demo_2", "demo", False)
+    site.loses("h3")
+    site.loses("h4")
+    assert site.stands().known == ("demo",)
+    return site
+
+
+def test_a_deploy_that_does_not_see_the_second_formation_has_clients_with_the_first() -> None:
+    """What took over is lost with its hosts, and the record of the first says that hooks know it."""
+    site = apart()
+    for member in site.entries():
+        if member["label"]["group"] == "demo_2":
+            member.update(state="exited", ready=False)
+    assert not site.serves()
+    assert site.by_hand("deploy")
+    assert (router_of(site), site.serves()) == ("demo", True)
+
+
+def test_what_was_given_clients_while_the_second_formation_was_not_seen_is_not_removed_before_hooks_know_that() -> None:
+    site = apart()
+    site.weight = 50
+    assert site.by_hand("deploy")
+    site.gets_back()
+    assert (site.stands().serves, site.stands().told, router_of(site)) == ("demo_2", True, "demo")
+    site.roll()
+    end = site.roll()
+    assert end is not None
+    assert not end.failed, end
+    assert (site.there(), router_of(site), site.serves()) == ({"demo_2"}, "demo_2", True)
+
+
 def test_what_was_left_is_removed_by_the_next_deploy_and_lets_end_what_it_has() -> None:
     site = Site(soak=0)
     site.length = 8192
@@ -285,14 +414,5 @@ class Histories(RuleBasedStateMachine):
         assert site.serves()
 
 
-Histories.TestCase.settings = settings(
-    max_examples=WALKS or 10,
-    stateful_step_count=STEPS,
-    deadline=None,
-    database=None,
-    derandomize=not WALKS,
-    suppress_health_check=list(HealthCheck),
-    phases=tuple(phase for phase in Phase if SHRINK or phase != Phase.shrink),
-    report_multiple_bugs=False,
-)
+Histories.TestCase.settings = walked(10, 10)
 test_histories_of_a_group_that_is_formed_beside_itself = Histories.TestCase

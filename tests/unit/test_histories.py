@@ -17,15 +17,12 @@ import typing as t
 
 import memory
 from builders import ROOT, Fleet, Made, spec
-from hypothesis import HealthCheck, Phase, configuration, settings
+from hypothesis import configuration
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from walks import walked
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
-WALKS = int(os.environ.get("PD_WALKS", "0"))
-STEPS = int(os.environ.get("PD_STEPS", "25"))
-# A short history is easier to read, and takes a while to find.
-SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 HOSTS = ("h1", "h2", "h3", "h4")
 GROUPS = ("demo", "other")
@@ -708,14 +705,5 @@ class Histories(RuleBasedStateMachine):
         )
 
 
-Histories.TestCase.settings = settings(
-    max_examples=WALKS or 200,
-    stateful_step_count=STEPS,
-    deadline=None,
-    database=None,
-    derandomize=not WALKS,
-    suppress_health_check=list(HealthCheck),
-    phases=tuple(phase for phase in Phase if SHRINK or phase != Phase.shrink),
-    report_multiple_bugs=False,
-)
+Histories.TestCase.settings = walked(200, 25)
 test_histories = Histories.TestCase

@@ -13,9 +13,10 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from builders import ROOT
-from hypothesis import HealthCheck, Phase, configuration, settings
+from hypothesis import configuration
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from walks import walked
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.finding import Findings
 from ansible_collections.inferops.pd.plugins.module_utils._core.proof.measured import Measured
@@ -28,9 +29,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.standing
 from ansible_collections.inferops.pd.plugins.module_utils._core.rollout.turn import Run, Turn
 
 configuration.set_hypothesis_home_dir(os.path.join(ROOT, ".build", "hypothesis"))
-WALKS = int(os.environ.get("PD_WALKS", "0"))
-STEPS = int(os.environ.get("PD_STEPS", "30"))
-SHRINK = os.environ.get("PD_SHRINK", "1") == "1"
 
 NAMES = tuple(f"g{number}" for number in range(1, 11))
 SITES = ("fra", "ams", "lon")
@@ -511,14 +509,5 @@ def _measured(note: Note) -> Note:
     return replace(note, before=BEFORE)
 
 
-RolloutHistories.TestCase.settings = settings(
-    max_examples=WALKS or 100,
-    stateful_step_count=STEPS,
-    deadline=None,
-    database=None,
-    derandomize=not WALKS,
-    suppress_health_check=list(HealthCheck),
-    phases=tuple(phase for phase in Phase if SHRINK or phase != Phase.shrink),
-    report_multiple_bugs=False,
-)
+RolloutHistories.TestCase.settings = walked(100, 30)
 test_rollout_histories = RolloutHistories.TestCase

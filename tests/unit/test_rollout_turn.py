@@ -580,6 +580,20 @@ def test_what_any_other_run_does_to_a_group_that_stands_twice():
     assert of_verb("remove", Stands("g"), {}) == (Work("g"),)
 
 
+def test_what_may_have_clients_is_not_removed_before_hooks_know_the_group():
+    told, note = Stands("g_2", "g", ("g", "g_2"), told=True), {"state": "aborted", "rollout": "R"}
+    assert of_verb("deploy", told, note) == (Work("g_2", points=True),)
+    assert [of_verb(verb, told, note) for verb in ("restart", "scale", "evacuate")] == [(), (), ()]
+    assert of_verb("deploy", told, {"state": "soaking"}) == ()
+    assert of_verb("heal", told, note) == (Work("g_2"),)
+    findings = Findings()
+    twice.say_twice("g", told, note, findings)
+    (one,) = findings.items
+    assert "hooks may send clients to g" in one.message
+    assert one.hint.startswith("ansible-playbook inferops.pd.deploy -e pd_group=g tells the hooks of g_2")
+    assert "the next deploy tells them of g_2" in twice.told(told, note)
+
+
 def test_a_group_that_stands_twice_is_told_with_its_ways_out():
     both, note = Stands("g_2", "g", ("g", "g_2")), {"state": "soaking", "rollout": "R"}
     findings = Findings()

@@ -10,6 +10,7 @@ import time
 import typing as t
 
 from .._core.facts.lock import Lock, name
+from .._core.facts.stands import other_of
 from .._probes import runs
 from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Store
@@ -41,6 +42,13 @@ def taken(lock: Lock | None, holder: Lock, group: str, now: float, break_lock: b
         "expires": expires,
         "process": holder.get("process"),
     }
+
+
+def apart(store: Store, group: str, holder: Lock, now: float, break_lock: bool = False) -> None:
+    """Raises BusyError while another run has the lock of the other stand of the group: what one of them gives to clients the other one
+    takes away."""
+    other = other_of(group)
+    taken(store.group_lock(other), holder, other, now, break_lock)
 
 
 def check(store: Store, group: str, holder: Lock) -> None:

@@ -368,6 +368,7 @@ class Work:
             # First who holds it: that members have changed since the plan follows from it.
             self.lock = lock.taken(now, self.order.holder, self.group, self.world.now(), self.order.break_lock)
             if not lock.same(now, self.order.holder):
+                lock.apart(self.store, self.group, self.order.holder, self.world.now(), self.order.break_lock)
                 self._check_fresh()
             if not self.order.check:
                 self.store.write_lock(self.group, self.lock)

@@ -73,6 +73,7 @@ def _written(
         raise HostError(doing, "another run has changed the group since it was looked at", _AGAIN)
     # Refused while another run changes the group: that one writes the record in its end, without this.
     lock.taken(store.group_lock(group), holder, group, now())
+    lock.apart(store, group, holder, now())
     written = {key: value for key, value in there.items() if key != "rollout"}
     # A plan that was made on the record before this is out of date, and is refused where it takes its lock.
     written |= {"serial": read.serial + 1, "updated": round(now(), 3), **({"rollout": after} if after else {})}

@@ -56,17 +56,21 @@ class Held:
 @dataclass(frozen=True)
 class TookOver:
     """That a stand of a group was made, or given the endpoint back, beside the other one (stands.py): which formation that had then, and on
-    which hosts. Of two that each came after the other, the one of the later `turn` did so last."""
+    which hosts. Of two that each came after the other, the one of the later `turn` did so last. `serial` is that of the other one's record:
+    a greater one was written since by a run that did not see this one."""
 
     formation: str
     turn: int
     hosts: tuple[str, ...] = ()
+    serial: int | None = None
 
     @classmethod
     def read(cls, value: Checked) -> TookOver | None:
         if not value.raw:
             return None
-        return cls(value.text("formation"), value.number("turn", 0, 10**9, default=0), value.texts("hosts"))
+        turn, hosts = value.number("turn", 0, 10**9, default=0), value.texts("hosts")
+        known = value.raw.get("serial") is not None
+        return cls(value.text("formation"), turn, hosts, value.number("serial", 0, 10**9) if known else None)
 
 
 @dataclass(frozen=True)

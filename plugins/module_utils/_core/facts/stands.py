@@ -38,11 +38,12 @@ def both(name: str) -> tuple[str, str]:
 @dataclass(frozen=True)
 class Stands:
     """Where a group stands by what hosts say: `serves` is the stand that is the group, `twin` the other one where anything of it is there.
-    `known` are all of which hosts have a record, a tombstone's included, or a member."""
+    `known` are all of which hosts have a record, a tombstone's included, or a member. `told`: a hook may send clients to the twin."""
 
     serves: str
     twin: str | None = None
     known: tuple[str, ...] = ()
+    told: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,9 @@ def of(name: str, hosts: t.Mapping[str, Host]) -> Stands:
         return Stands(serves, None, known)
     first, second = (records[stand] for stand in there)
     serves = there[1] if _is_group(second, first) else there[0]
-    return Stands(serves, other_of(serves), known)
+    group, other = records[serves], records[other_of(serves)]
+    told = group is not None and other is not None and may_have_clients(other, group)
+    return Stands(serves, other_of(serves), known, told)
 
 
 def record_of(stand: str, hosts: t.Mapping[str, Host]) -> Record | None:
@@ -87,21 +90,36 @@ def took_over(mine: Record | None, its: Record | None) -> bool:
 
 
 def _is_group(one: Record | None, other: Record | None) -> bool:
-    """Whether `one` is the group, of two that are there. One that took over is, as soon as its endpoint is registered, and no sooner as
-    long as that of the other one is."""
+    """Whether `one` is the group, of two that are there."""
     if one is None or other is None:
         return other is None
     if took_over(one, other):
-        return one.endpoint.registered or not other.endpoint.registered
+        return _leads(one, other)
     if took_over(other, one):
-        return one.endpoint.registered and not other.endpoint.registered
+        return not _leads(other, one)
     return one.formed > other.formed
+
+
+def _leads(mine: Record, its: Record) -> bool:
+    """Whether a stand that took over is the group: as soon as its endpoint is registered, and no sooner as long as that of the other one
+    is, or as it was never proven."""
+    proven = mine.applied is not None and mine.applied.proven is not None
+    return mine.endpoint.registered or (proven and not its.endpoint.registered)
 
 
 def may_have_clients(other: Record, serves: Record) -> bool:
     """Whether a hook may send clients to the stand that is not the group: it was told of it, or was to be, and has not been seen to be
     told of the group after that."""
-    return bool(other.endpoint.hooks) and not (took_over(serves, other) and serves.endpoint.registered)
+    after = took_over(serves, other) and serves.endpoint.registered and not _went_on(other, serves)
+    # One that a run went without (pd_skip_hooks) was told nothing.
+    after = after and all(one.sure for name, one in serves.endpoint.hooks.items() if name in other.endpoint.hooks)
+    return bool(other.endpoint.hooks) and not after
+
+
+def _went_on(other: Record, serves: Record) -> bool:
+    """Whether somebody has worked on what the group took over from, after that: on hosts that could not see the group."""
+    known = serves.beside.serial if serves.beside is not None else None
+    return known is not None and other.serial > known
 
 
 def _stands(record: Record | None, hosts: t.Mapping[str, Host]) -> bool:

@@ -177,9 +177,19 @@ def _told(draft: GroupDraft) -> Record:
     """The record that says what hooks know of the group: with what they were told of its other stand, where there is one."""
     last, beside = draft.situation.last, draft.asked.beside
     if beside is None:
-        return last
+        return _unsure(last) if _may_stand_twice(draft) else last
     known = {**last.endpoint.hooks, **beside.other.endpoint.hooks}
     return replace(last, endpoint=replace(last.endpoint, hooks=known))
+
+
+def _may_stand_twice(draft: GroupDraft) -> bool:
+    """Whether a formation that a rollout was about to form beside this one may have its clients, on hosts that nobody can ask."""
+    reality = draft.asked.reality
+    return draft.situation.last.rollout.get("state") == "changing" and bool(reality.silent or reality.gone)
+
+
+def _unsure(last: Record) -> Record:
+    return replace(last, endpoint=replace(last.endpoint, registered=False))
 
 
 def _starts(draft: GroupDraft) -> Starts:

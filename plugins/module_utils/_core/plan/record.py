@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..base.plain import Plain, to_plain
 from ..facts.applied import IDENTITY, Applied, Identity
@@ -102,7 +103,10 @@ def _beside(beside: Beside, last: Record) -> Draft:
     turn = max(one.beside.turn if one.beside else 0 for one in (other, last))
     if other.formation is not None and not took_over(last, other):
         hosts = tuple(sorted({place.host for place in other.members}))
-        mine = TookOver(other.formation, turn + 1, hosts)
+        mine = TookOver(other.formation, turn + 1, hosts, other.serial)
+    elif mine is not None:
+        # Hooks are told of this one in place of the other one, whatever became of that since.
+        mine = replace(mine, serial=other.serial)
     found = {"beside": to_plain(mine), "rollout": dict(beside.rollout)}
     return {key: value for key, value in found.items() if value}
 

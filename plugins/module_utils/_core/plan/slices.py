@@ -113,10 +113,9 @@ def slices_of(
     formation: Formation,
 ) -> dict[str, Slice]:
     """Each host's slice: who must be there, who must not, who is to be started, and what the plan took for granted."""
-    name, hosts = request.name, request.hosts
-    watched = {host for names in request.patterns.values() for host in names}
-    watched.update(hosts.sight(name).holding)
-    slices = _Slices(name, situation, request.reality, {host for m in members for host in m.hosts}, watched)
+    name = request.name
+    parts = {host for m in members for host in m.hosts}
+    slices = _Slices(name, situation, request.reality, parts, _watched(request))
     create = {m.id for m in choice.replace} | {member_id(name, one.role, one.index) for one in choice.create}
     for member in members:
         for host in member.hosts:
@@ -143,6 +142,14 @@ def slices_of(
         stay |= {(part.host, m.id): part.held_ports for m in members for part in m.parts}
         slices.hold_vacated(stay)
     return slices.made()
+
+
+def _watched(request: AnyRequest) -> set[str]:
+    """The hosts of its patterns, those that hold a port of it, and those of its other stand: who works on that one meanwhile meets the lock
+    of this one there."""
+    others = request.beside.other.members if request.beside is not None else ()
+    patterns = {host for names in request.patterns.values() for host in names}
+    return patterns | set(request.hosts.sight(request.name).holding) | {place.host for place in others}
 
 
 def _seen_of_all(request: AnyRequest, host: str) -> Seen:

@@ -142,7 +142,9 @@ class _At:
         for name in self.having("failed"):
             group, note = self.fleet[name], self.notes[name]
             again = note.tried and note.since >= self.run.began
-            if again or _stays(group):
+            # One that something newer was formed beside, or was to be, runs what it ran before, however it does.
+            kept = group.twin.newer if group.twin is not None else self.rollout.beside and group.pending
+            if again or kept or _stays(group):
                 continue
             if group.twin is not None:
                 # What it ran before stands, and gets its endpoint back: nothing stops for it, and what it runs now may be anyhow.
@@ -168,6 +170,8 @@ class _At:
         group = self.fleet[name]
         if group.silent:
             return about(group.silent, "does not answer")
+        if group.pending and self.rollout.beside:
+            return f"it runs what it ran before, and is {group.state}"
         return group.no_return or ("" if self.notes[name].tried else "max_unavailable leaves it no room")
 
     def _way_out(self) -> str:
@@ -208,7 +212,7 @@ class _At:
             going = self.rollout.beside and group.twin.revision == group.wanted
             return group.pending and not going
         if state == "failed":
-            return _stays(group) and self.stopped and self.rollout.on_failure == "return"
+            return (group.twin.newer or _stays(group)) and self.stopped and self.rollout.on_failure == "return"
         return True
 
     # -- one that goes on ----------------------------------------------------------------------------------------------------

@@ -20,12 +20,13 @@ UNKNOWN_OUTAGE = 900.0
 @dataclass(frozen=True)
 class Twin:
     """What stands beside a group: under which name, of which revision, and on which hosts that do not answer. `told`: a hook may have been
-    told of it after it was told of the group."""
+    told of it after it was told of the group. `newer`: it was formed after the group, and is not what that ran before."""
 
     stand: str
     revision: str = ""
     told: bool = False
     silent: tuple[str, ...] = ()
+    newer: bool = False
 
     @classmethod
     def of(cls, stand: str, other: Record | None, serves: Record, out_of_sight: t.Collection[str]) -> Twin:
@@ -33,7 +34,8 @@ class Twin:
         if other is None:
             return cls(stand)
         silent = tuple(sorted({place.host for place in other.members if place.host in out_of_sight}))
-        return cls(stand, other.revision or "", may_have_clients(other, serves), silent)
+        newer = other.generation > serves.generation
+        return cls(stand, other.revision or "", may_have_clients(other, serves), silent, newer)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ def in_hand(note: t.Mapping[str, t.Any]) -> bool:
 def told(stands: Stands, note: t.Mapping[str, t.Any]) -> str:
     """What a group that stands twice is told to be: which of the two is which, and who takes the other one away."""
     both = f"{stands.serves} is the group, and {stands.twin} stands beside it"
+    if not in_hand(note) and stands.told:
+        return f"{both}, and hooks may send clients to it: the next deploy tells them of {stands.serves}, and the one after it removes it"
     if not in_hand(note):
         return f"{both}: it is what was left, and the next deploy, restart or run of the rollout removes it"
     name, state = str(note.get("rollout")), note.get("state")
@@ -35,6 +37,14 @@ def ways_out(rollout: str) -> str:
 def say_twice(name: str, stands: Stands, note: t.Mapping[str, t.Any], findings: Findings) -> None:
     """Why nobody but the rollout changes it now."""
     rollout = str(note.get("rollout"))
+    if not in_hand(note):
+        findings.error(
+            "group-stands-twice",
+            f"{name} stands twice: {stands.serves} is the group, and hooks may send clients to {stands.twin}, which stands beside it. A"
+            " change of one of them now could leave clients with neither.",
+            f"ansible-playbook inferops.pd.deploy -e pd_group={name} tells the hooks of {stands.serves}; run this again then.",
+        )
+        return
     findings.error(
         "group-stands-twice",
         f"{name} stands twice: {stands.serves} is the group, {stands.twin} stands beside it, and rollout {rollout} is not done with it"

@@ -23,12 +23,13 @@ Onto = t.Literal["spec", "applied"]
 @dataclass(frozen=True)
 class Work:
     """One stand, with what it is brought to (`to`). `loses`: it is removed, since it stands beside the group. `held`: it is
-    given the endpoint back, and is held then, for this reason."""
+    given the endpoint back, and is held then, for this reason. `points`: hooks are told of it, and of nothing else."""
 
     stand: str
     to: Onto = "spec"
     loses: bool = False
     held: str = ""
+    points: bool = False
 
     def beside(self, hosts: t.Mapping[str, Host]) -> Beside | None:
         """What its plan knows of the other stand, None where that has no record."""
@@ -53,11 +54,14 @@ def of_turn(kind: Kind, group: Standing, rollout: Rollout) -> Work | None:
 
 def of_verb(verb: str, stands: Stands, note: t.Mapping[str, t.Any]) -> tuple[Work, ...]:
     """What any other run does to a group: a removal takes all of it; `heal` mends what is the group, and every other one also removes what
-    was left beside it. Nothing where a rollout, by its note as the record keeps it, has still to decide between the two."""
+    was left beside it. Where hooks may send clients to that, a deploy tells them first, and leaves it to the next one. Nothing where a
+    rollout, by its note as the record keeps it, has still to decide between the two, or clients could be left with neither."""
     if verb == "remove":
         return tuple(Work(stand) for stand in stands.known) or (Work(stands.serves),)
     if stands.twin is None or verb == "heal":
         return (Work(stands.serves),)
-    if note.get("state") in IN_HAND:
+    if note.get("state") in IN_HAND or (stands.told and verb != "deploy"):
         return ()
+    if stands.told:
+        return (Work(stands.serves, points=True),)
     return Work(stands.twin, loses=True), Work(stands.serves)
