@@ -218,12 +218,13 @@ def test_nodes_are_hosts_of_a_plan(namespace: Namespace) -> None:
     namespace.api.patch(f"/api/v1/nodes/{node}/status", {"status": {**status, "capacity": status["allocatable"]}})
     wanted_nodes = [observe.Nodes(names=(node,))]
     told = observe.observe(observe.Request("k1", nodes=wanted_nodes), namespace.api)
-    (facts,) = told.values()
-    assert list(told) == [f"k1/{node}"]
+    assert list(told["nodes"]) == [node]
+    facts = told["nodes"][node]
+    assert facts["node"]["cluster"] == "k1"
     assert (facts["address"], len(facts["gpus"]), facts["silent"], facts["cordon"]) == ("10.9.9.9", 4, "", None)
     namespace.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     told = observe.observe(observe.Request("k1", nodes=wanted_nodes), namespace.api)
-    assert told[f"k1/{node}"]["cordon"]["why"] == "unschedulable"
+    assert told["nodes"][node]["cordon"]["why"] == "unschedulable"
     with pytest.raises(HostError, match=r"Run kubectl cordon NODE"):
         ClusterStore(namespace).write_cordon({"by": "me"})
 

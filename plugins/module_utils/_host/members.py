@@ -612,7 +612,7 @@ class Work:
         part, name = wanted.part, wanted.member.id
         doing = f"Creating member {name} on {self.host}"
         mine = part.held_ports
-        for label in self.store.labels():
+        for label in self.store.beside(part.host):
             if label["member"] == name and label["group"] == self.group:
                 continue
             clash = sorted(mine & ports_of(label.get("port"), label.get("ports") or {}))

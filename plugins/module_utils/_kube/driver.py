@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from .._core.base import json_text
 from .._core.base.errors import PdError
 from .._core.cluster import names, pod
+from .._core.cluster.places import node_of
 from .._core.cluster.pod import Pods
 from .._core.work.member import Part
 from .._runtimes.errors import HostError
@@ -23,6 +24,7 @@ AT_ONCE = 16
 # How long after its grace a Pod may be there before that is told.
 _SLACK = 60.0
 _LOOK_EVERY = 0.5
+_UNSEEN = "kubelet has not seen it ready"
 
 
 class ClusterDriver:
@@ -40,7 +42,12 @@ class ClusterDriver:
         return {"available": self.available(), "images": {}, "elsewhere": []}
 
     def members(self) -> list[Live]:
-        return [live_of(one) for one in self.namespace.pods() if one.label is not None]
+        return [self._live(one) for one in self.namespace.pods() if one.label is not None]
+
+    def _live(self, found: Found) -> Live:
+        """With how a person gets at its log."""
+        where = self.namespace.namespace
+        return {**live_of(found), "log": f"kubectl --namespace {where} logs {found.name}"}
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
         with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(batch)))) as pool:
@@ -121,11 +128,6 @@ class ClusterDriver:
         """Nothing of ours runs in a cluster beside members."""
 
 
-def node_of(place: str) -> str:
-    """The node of a place CLUSTER/NODE."""
-    return place.rpartition("/")[2]
-
-
 def live_of(found: Found) -> Live:
     """A member as every runtime tells it."""
     state = found.state
@@ -136,6 +138,7 @@ def live_of(found: Found) -> Live:
         "since": state.since,
         "restarts": state.restarts,
         "exit": state.exit,
-        "why": state.why,
+        "why": state.why or ("" if state.ready else _UNSEEN),
         "log": None,
+        "ready": state.state == "running" and state.ready,
     }

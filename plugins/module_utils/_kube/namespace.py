@@ -47,7 +47,8 @@ class Namespace:
 
     def __init__(self, api: Api) -> None:
         self.api, self.namespace = api, api.namespace
-        self.mutex = threading.RLock()
+        # Turns are taken by decisions, each with the calls that it makes; the mutex is held by threads of one of them for a moment.
+        self.turns, self.mutex = threading.RLock(), threading.RLock()
         # The version of each Lease as it was read, which a write must still find.
         self._read: dict[str, str | None] = {}
 

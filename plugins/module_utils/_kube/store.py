@@ -17,8 +17,8 @@ from .namespace import Namespace
 
 
 class ClusterStore:
-    """Implements store.Store for all nodes. The mutex is the host's lock: runs on other machines are kept apart by the group's Lease, and
-    by the API, where names are unique and ports and devices are counted."""
+    """Implements store.Store for all nodes. Orders of one call take turns here; runs on other machines are kept apart by the group's Lease,
+    and by the API, where names are unique and ports and devices are counted."""
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
@@ -29,11 +29,15 @@ class ClusterStore:
 
     @contextlib.contextmanager
     def lock(self, wait: float = 0) -> t.Iterator[None]:  # noqa: ARG002 - of the protocol: threads wait for each other here
-        with self.namespace.mutex:
+        with self.namespace.turns:
             yield
 
     def labels(self) -> list[dict[str, t.Any]]:
         return [one.label for one in self.namespace.pods() if one.label is not None]
+
+    def beside(self, place: str) -> list[dict[str, t.Any]]:  # noqa: ARG002
+        """Nobody: a Pod says which ports of its node and how many devices it takes, and the scheduler refuses the second one."""
+        return []
 
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         found = self.namespace.pod(member)

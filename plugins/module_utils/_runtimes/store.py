@@ -31,6 +31,9 @@ class Store(t.Protocol):
     def labels(self) -> list[dict[str, t.Any]]:
         """The label of every member of every group that can be read."""
 
+    def beside(self, place: str) -> list[dict[str, t.Any]]:
+        """The labels of members that share ports and GPUs with who comes to a place."""
+
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         """One label; raises DamagedError for one that cannot be believed."""
 

@@ -21,6 +21,7 @@ from .value import RouterStep
 class _Draft:
     """A slice while it is made: the fields are those of a Slice."""
 
+    through: str
     part: bool
     seen: Seen
     present: list[str] = field(default_factory=list)
@@ -43,9 +44,9 @@ class _Draft:
         if runtime and runtime not in self.runtimes:
             self.runtimes.append(runtime)
 
-    def made(self, host: str) -> Slice:
+    def made(self) -> Slice:
         return Slice(
-            through=host,
+            through=self.through,
             part=self.part,
             present=tuple(self.present),
             absent=tuple(self.absent),
@@ -97,11 +98,11 @@ class _Slices:
                 self.of[host].holds.append(Vacated(name, formation, url, vacated))
 
     def made(self) -> dict[str, Slice]:
-        return {host: mine.made(host) for host, mine in self.of.items()}
+        return {host: mine.made() for host, mine in self.of.items()}
 
 
 def _draft(host: Host, name: str, part: bool) -> _Draft:
-    return _Draft(part, Seen(host.digest_of(name), cordoned=host.cordon is not None))
+    return _Draft(host.through, part, Seen(host.digest_of(name), cordoned=host.cordon is not None))
 
 
 def slices_of(
