@@ -62,6 +62,9 @@ class FactsStore:
     def labels(self) -> list[dict[str, t.Any]]:
         return [copied(m["label"]) for m in self.facts["members"] if not m.get("unlabelled")]
 
+    def beside(self, place: str) -> list[dict[str, t.Any]]:
+        return self.labels()
+
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         found = self.entry(group, member)
         return copied(found["label"]) if found and not found.get("unlabelled") else None

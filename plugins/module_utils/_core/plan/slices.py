@@ -73,9 +73,9 @@ class _Slices:
         watched = {*watched, *(grave.host for grave in situation.tombstones)}
         watched |= {place.host for place in situation.noted.members} if situation.noted else set()
         self.situation = situation
+        seen = {h for h in watched if h in hosts and h not in reality.silent}
         self.of = {
-            host: _draft(hosts[host], name, host in parts)
-            for host in sorted(parts | {h for h in watched if h in hosts and h not in reality.silent})
+            host: _draft(hosts[host], name, host in parts) for host in sorted(parts | _enough(seen, parts, hosts))
         }
 
     def hold_vacated(self, stay: t.Mapping[tuple[str, str], set[int]]) -> None:
@@ -99,6 +99,19 @@ class _Slices:
 
     def made(self) -> dict[str, Slice]:
         return {host: mine.made() for host, mine in self.of.items()}
+
+
+def _enough(watched: set[str], parts: set[str], hosts: t.Mapping[str, Host]) -> set[str]:
+    """Those of the hosts without a part that are needed for their locks. All nodes of a cluster have one between them: where it is locked
+    for a part already, or for the first of its nodes, the others add nothing."""
+    locked = {hosts[host].through for host in parts if host in hosts}
+    found: set[str] = set()
+    for host in sorted(watched):
+        seen = hosts[host]
+        if seen.node is None or seen.through not in locked:
+            locked.add(seen.through)
+            found.add(host)
+    return found
 
 
 def _draft(host: Host, name: str, part: bool) -> _Draft:

@@ -67,6 +67,12 @@ class Kubernetes:
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         return {key: value for key, value in plain.items() if value != _NOTHING[key]}
 
+    @property
+    def model_on_node(self) -> str | None:
+        """Where the model is on a node by `model`; None where it comes from a volume that is no node's."""
+        path = ((self.model or {}).get("hostPath") or {}).get("path")
+        return "/".join([path.rstrip("/"), *filter(None, [(self.model or {}).get("subPath")])]) if path else None
+
     def settings(self, gpu_resource: str | None, rdma_resource: str | None) -> dict[str, t.Any]:
         """What a Pod of it is made with, on a node that gives GPUs and RDMA devices under these names (cluster/pod.py: Pods)."""
         resource = self.rdma_resource or rdma_resource

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A site whose one inventory host is a cluster: an API server on loopback, with nodes at loopback addresses."""
+
+from __future__ import annotations
+
+import typing as t
+import uuid
+from pathlib import Path
+
+from integration.conftest import STANDIN, Life, model, spec
+from kube.server import Server
+
+from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api
+from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import Namespace
+
+IMAGE = "registry.example/engine@sha256:" + "0" * 64
+
+
+def nodes(api: Api, number: int = 2) -> dict[str, str]:
+    """{name: address} of nodes that are made, each with eight GPUs, as one of that number's kubelet would have them."""
+    made = {}
+    for at in range(number):
+        name, address = f"n{at + 1}-{uuid.uuid4().hex[:5]}", f"127.0.1.{at + 1}"
+        api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
+        given = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "64Gi", "pods": "100"}
+        status = {
+            "allocatable": given,
+            "capacity": given,
+            "addresses": [{"type": "InternalIP", "address": address}],
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
+        made[name] = address
+    return made
+
+
+class Cluster(Life):
+    """A site of one cluster. `nodes` are the addresses of its nodes by name."""
+
+    api: Api
+    nodes: dict[str, str]
+
+    @property
+    def namespace(self) -> Namespace:
+        return Namespace(self.api)
+
+    @property
+    def pods(self) -> dict[str, str]:
+        """The state of each member's Pod."""
+        return {one.name: one.state.state for one in self.namespace.pods()}
+
+
+def cluster(folder: Path, server: Server, model: Path, port: int, **changes: t.Any) -> Cluster:
+    """A 1P1D group on a namespace of its own, of stand-ins."""
+    namespace = f"t-{uuid.uuid4().hex[:8]}"
+    api = Api(Access(namespace, kubeconfig=str(server.kubeconfig())))
+    api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    its = nodes(api)
+    engine = {"executable": None, "image": IMAGE, "command": [str(STANDIN / "vllm"), "serve"], "mounts": []}
+    roles = {
+        role: {"hosts": "k1", "nodes": [name]} for role, name in zip(("prefill", "decode", "router"), [*its, *its])
+    }
+    router = {**roles["router"], "image": IMAGE, "executable": None}
+    group = spec(
+        model, port, runtime="kubernetes", engine=engine, prefill=roles["prefill"], decode=roles["decode"],
+        router=router, **changes,
+    )  # fmt: skip
+    host = {
+        "pd_cluster": {"namespace": namespace, "kubeconfig": str(server.kubeconfig())},
+        "pd_nodes": [
+            {"nodes": [name], "kv_interface": "eth0", "kv_address": address, "port_range": f"{port + 1}-{port + 24}"}
+            for name, address in its.items()
+        ],
+    }
+    made = Cluster(folder, {"k1": host}, {"g": group})
+    made.port, made.api, made.nodes = port, api, its
+    return made
