@@ -62,6 +62,9 @@ class FactsStore:
     def labels(self) -> list[dict[str, t.Any]]:
         return [copied(m["label"]) for m in self.facts["members"] if not m.get("unlabelled")]
 
+    def serve(self, group: str, registered: bool, check: bool) -> bool:
+        return False
+
     def beside(self, place: str) -> list[dict[str, t.Any]]:
         return self.labels()
 

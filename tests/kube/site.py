@@ -9,7 +9,7 @@ import typing as t
 import uuid
 from pathlib import Path
 
-from integration.conftest import STANDIN, Life, model, spec
+from integration.conftest import STANDIN, Life, spec
 from kube.server import Server
 
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api

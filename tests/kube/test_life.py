@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of a group in a cluster, led by the playbooks: a real API server, stand-in engines, and a stand-in for kubelet that runs them."""
+"""The life of a group in a cluster, led by the playbooks: a real API server, stand-in engines, a stand-in for kubelet that runs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kube.server import Server
-from kube.site import Cluster, cluster, model
+from kube.site import Cluster, cluster
 from ports import free_block
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._host import wait as waiting
 from ansible_collections.inferops.pd.plugins.module_utils._host import watch
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Request, wait, wait_for_all
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
@@ -132,7 +131,7 @@ def test_a_runtime_that_does_not_answer_fails_its_own_workloads(machine: Machine
     assert states(found["c"]) == {"c-decode-0": "ready"}
     assert machine.pauses == 0  # it is told at once
     with pytest.raises(type(broken)):
-        wait(requests[0], machine.state)
+        wait(requests[0], machine.state, machine.driver)
 
 
 def test_a_runtime_that_fails_in_the_middle_of_a_slice_ends_it(machine: Machine) -> None:

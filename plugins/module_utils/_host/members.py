@@ -260,11 +260,14 @@ class Work:
                 now = self._record() or {}
                 after = self._after(now)
                 self.record_changed = _says(after) != _says(now)
+                served = bool(after["endpoint"]["registered"])
                 if self.order.check:
+                    self.record_changed |= self.store.serve(self.group, served, True)
                     return
                 if self.record_changed:
                     lock.check(self.store, self.group, self.order.holder)
                     self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
+                self.record_changed |= self.store.serve(self.group, served, False)
         if not self.order.check:
             if self.order.lift and self.store.holds(self.group):
                 with self.store.lock():
@@ -358,6 +361,7 @@ class Work:
                     lock.check(self.store, self.group, self.order.holder)
                     told = {"why": printable(self.order.why, 600)} if self.order.why else {}
                     self.store.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False, **told}})
+                    self.store.serve(self.group, False, False)
 
     # -- may we? -------------------------------------------------------------------------------------------------------------------
 

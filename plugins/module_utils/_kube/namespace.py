@@ -79,6 +79,10 @@ class Namespace:
         """Write annotations of a Pod; None takes one away."""
         self.api.patch(self.path("pods", pod), {"metadata": {"annotations": annotations}})
 
+    def mark(self, pod: str, **marks: str | None) -> None:
+        """Write labels of a Pod; None takes one away."""
+        self.api.patch(self.path("pods", pod), {"metadata": {"labels": marks}})
+
     # -- records -------------------------------------------------------------------------------------------------------------------
 
     def records(self) -> tuple[dict[str, dict[str, t.Any]], list[Damaged]]:
@@ -198,7 +202,8 @@ class Namespace:
         """Delete what is kept of a group: secrets first, its record last, so that what is left is found by a run that comes after."""
         for secret in self.api.listed(self.path("secrets"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
             self.api.delete(self.path("secrets", json_text.text(json_text.mapping(secret.get("metadata")).get("name"))))
-        self.api.delete(self.path("services", names.of_group(group)))
+        for one in self.api.listed(self.path("services"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
+            self.api.delete(self.path("services", json_text.text(json_text.mapping(one.get("metadata")).get("name"))))
         self.api.delete(self.path("configmaps", names.of_group(group)))
 
 

@@ -12,6 +12,7 @@ import typing as t
 from .._core.cluster import names
 from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Damaged
+from . import endpoint
 from .api import ConflictError
 from .namespace import Namespace
 
@@ -54,6 +55,9 @@ class ClusterStore:
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
         self.namespace.write_record(group, record)
+
+    def serve(self, group: str, registered: bool, check: bool) -> bool:
+        return endpoint.serve(self.namespace, group, registered, check)
 
     def damaged(self) -> list[Damaged]:
         """Records, and Pods whose label cannot be read."""

@@ -47,6 +47,10 @@ class Store(t.Protocol):
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None: ...
 
+    def serve(self, group: str, registered: bool, check: bool) -> bool:
+        """Have clients find the group's router, or not find it, where the store has a way to tell them. Whether that changes anything; a
+        check changes nothing."""
+
     def damaged(self) -> list[Damaged]:
         """What could not be read."""
 
