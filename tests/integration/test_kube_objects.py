@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -13,6 +14,7 @@ import uuid
 
 import pytest
 from kube.server import Server
+from kube.site import node
 from planned import member, wanted
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
@@ -40,6 +42,9 @@ def api(api_server: Server) -> Api:
     name = f"t-{uuid.uuid4().hex[:8]}"
     made = Api(Access(name, kubeconfig=str(api_server.kubeconfig())))
     made.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    with contextlib.suppress(ConflictError):
+        # One for all of these tests: their members say that they are there.
+        node(made, "n1", "127.0.2.1", gpus=100)
     return made
 
 

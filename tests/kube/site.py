@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 
 from integration.conftest import STANDIN, Life, spec
+from kube.kubelet import Image, Kubelet
 from kube.server import Server
 
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api
@@ -18,29 +19,31 @@ from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import
 IMAGE = "registry.example/engine@sha256:" + "0" * 64
 
 
-def nodes(api: Api, number: int = 2) -> dict[str, str]:
-    """{name: address} of nodes that are made, each with eight GPUs, as one of that number's kubelet would have them."""
-    made = {}
-    for at in range(number):
-        name, address = f"n{at + 1}-{uuid.uuid4().hex[:5]}", f"127.0.1.{at + 1}"
-        api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
-        given = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "64Gi", "pods": "100"}
-        status = {
-            "allocatable": given,
-            "capacity": given,
-            "addresses": [{"type": "InternalIP", "address": address}],
-            "conditions": [{"type": "Ready", "status": "True"}],
-        }
-        api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
-        made[name] = address
-    return made
+def node(api: Api, name: str, address: str, gpus: int = 8, **labels: str) -> None:
+    """Make a node as a kubelet would have it that is ready."""
+    named = {"kubernetes.io/hostname": name, **labels}
+    api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": named}})
+    # The API server takes a new node for one that is not ready; whoever looks after nodes would take it back.
+    api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
+    given = {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "64Gi", "pods": "100"}
+    status = {
+        "allocatable": given,
+        "capacity": given,
+        "addresses": [{"type": "InternalIP", "address": address}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
 
 
 class Cluster(Life):
-    """A site of one cluster. `nodes` are the addresses of its nodes by name."""
+    """A site of one cluster, with the kubelets of its nodes by name."""
 
     api: Api
-    nodes: dict[str, str]
+    kubelets: dict[str, Kubelet]
+
+    def stop(self) -> None:
+        for one in self.kubelets.values():
+            one.stop()
 
     @property
     def namespace(self) -> Namespace:
@@ -57,8 +60,20 @@ def cluster(folder: Path, server: Server, model: Path, port: int, **changes: t.A
     namespace = f"t-{uuid.uuid4().hex[:8]}"
     api = Api(Access(namespace, kubeconfig=str(server.kubeconfig())))
     api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    its = nodes(api)
-    engine = {"executable": None, "image": IMAGE, "command": [str(STANDIN / "vllm"), "serve"], "mounts": []}
+    images = {IMAGE: Image(path=(str(STANDIN),))}
+    kubelets = {
+        f"n{at}-{namespace[2:7]}": Kubelet(
+            server,
+            f"n{at}-{namespace[2:7]}",
+            folder / f"n{at}",
+            f"127.0.1.{at}",
+            images,
+            allocatable={"nvidia.com/gpu": "8"},
+        )
+        for at in (1, 2)
+    }
+    its = {name: one.start().address for name, one in kubelets.items()}
+    engine = {"executable": None, "image": IMAGE}
     roles = {
         role: {"hosts": "k1", "nodes": [name]} for role, name in zip(("prefill", "decode", "router"), [*its, *its])
     }
@@ -75,5 +90,5 @@ def cluster(folder: Path, server: Server, model: Path, port: int, **changes: t.A
         ],
     }
     made = Cluster(folder, {"k1": host}, {"g": group})
-    made.port, made.api, made.nodes = port, api, its
+    made.port, made.api, made.kubelets = port, api, kubelets
     return made

@@ -20,10 +20,19 @@ pytestmark = pytest.mark.integration
 def site(tmp_path: Path, model: Path, api_server: Server) -> t.Iterator[Cluster]:
     made = cluster(tmp_path / "site", api_server, model, free_block(25))
     yield made
+    made.stop()
 
 
 def test_what_a_check_shows(site: Cluster) -> None:
     run = site.play("deploy", "--check", "--diff")
-    print(run.out)
     run.ok()
     assert site.pods == {}
+
+
+def test_from_nothing_to_nothing(site: Cluster) -> None:
+    run = site.play("deploy", "--diff")
+    print(run.out)
+    for name, one in site.kubelets.items():
+        for worker in one.workers():
+            print(name, worker.log.read_text()[-2000:] if worker.log.exists() else "")
+    run.ok()

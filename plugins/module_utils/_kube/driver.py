@@ -68,8 +68,8 @@ class ClusterDriver:
             list(pool.map(lambda name: self._undo(group, name), undone))
         told = "; ".join(f"{name}: {why}" for name, why in waiting.items())
         error = (
-            f"the nodes did not take the whole batch within {SCHEDULED_WITHIN:.0f} s, and it was taken back. {told}. Free what is asked for,"
-            " or ask for less; then run again."
+            f"the nodes did not take the whole batch within {SCHEDULED_WITHIN:.0f} s, and it was taken back. {told}. Free what is"
+            " asked for, or ask for less; then run again."
         )
         return [one if one.error is not None else Created(one.member, error=error) for one in made]
 
