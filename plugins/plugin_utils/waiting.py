@@ -357,8 +357,8 @@ def asked(member: Member, host: str) -> dict[str, t.Any]:
 
 @dataclass(frozen=True)
 class Calls:
-    """How an action calls the module on its host. `options` are those by which the host runs members; `holder` is who holds the locks, None leaves
-    them alone; with `explain` members that are ready are told of, too, by what their logs say."""
+    """How an action calls the module on its host. `options` are those by which it runs members; `holder` is who holds the locks, None
+    leaves them alone; with `explain` members that are ready are told of, too, by what their logs say."""
 
     action: ActionBase
     options: t.Mapping[str, t.Any]

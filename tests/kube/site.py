@@ -9,10 +9,11 @@ import typing as t
 import uuid
 from pathlib import Path
 
-from integration.conftest import STANDIN, Life, spec
+from integration.conftest import STANDIN, Life, ask, spec
 from kube.kubelet import Image, Kubelet
 from kube.server import Server
 
+from ansible_collections.inferops.pd.plugins.module_utils._core.cluster import names
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api
 from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import Namespace
 
@@ -39,7 +40,11 @@ class Cluster(Life):
     """A site of one cluster, with the kubelets of its nodes by name."""
 
     api: Api
+    address: str
     kubelets: dict[str, Kubelet]
+
+    def ask(self, prompt: str = "once upon a time", port: int | None = None) -> tuple[int, str]:
+        return ask(f"http://{self.address}:{port or self.port}", prompt)
 
     def stop(self) -> None:
         for one in self.kubelets.values():
@@ -48,6 +53,32 @@ class Cluster(Life):
     @property
     def namespace(self) -> Namespace:
         return Namespace(self.api)
+
+    def starts(self) -> dict[str, str]:
+        """Which container each member's Pod has."""
+        found = {}
+        for one in self.namespace.pods():
+            for status in one.pod.get("status", {}).get("containerStatuses") or ():
+                found[one.name] = str(status.get("containerID"))
+        return found
+
+    def generation(self, group: str = "g") -> int:
+        return int((self.namespace.record(group) or {}).get("generation") or 0)
+
+    def served_by(self, group: str = "g") -> list[str]:
+        """The Pods to which the group's Service sends clients. No endpoint of a real one may be at a loopback address."""
+        service = self.api.find(self.namespace.path("services", f"pd-{group}"))
+        if service is None:
+            return []
+        chosen = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
+        pods = self.api.listed(self.namespace.path("pods"), labelSelector=chosen)
+        return [one["metadata"]["name"] for one in pods]
+
+    def left(self) -> dict[str, list[str]]:
+        """What there is of ours in the namespace, by kind."""
+        kinds = ("pods", "configmaps", "secrets", "services", "coordination.k8s.io/v1/leases")
+        found = {kind: self.api.listed(self.namespace.path(kind), labelSelector=names.SELECTOR) for kind in kinds}
+        return {kind: [one["metadata"]["name"] for one in its] for kind, its in found.items() if its}
 
     @property
     def pods(self) -> dict[str, str]:
@@ -90,5 +121,5 @@ def cluster(folder: Path, server: Server, model: Path, port: int, **changes: t.A
         ],
     }
     made = Cluster(folder, {"k1": host}, {"g": group})
-    made.port, made.api, made.kubelets = port, api, kubelets
+    made.address, made.port, made.api, made.kubelets = "127.0.1.1", port, api, kubelets
     return made

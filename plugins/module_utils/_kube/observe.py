@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .._core.base import json_text
@@ -16,11 +17,16 @@ from .._core.cluster import names
 from .._core.cluster import node as nodes
 from .._core.cluster.node import Node, NodeSettings
 from .._core.cluster.node_selector import EVERY, Nodes
+from .._core.cluster.pod import Pods
 from .._core.facts import observed
+from .._host.observe import mark_stuck, registered
+from .._runtimes.protocol import Driver, Live
 from .api import Api, ApiError
 from .driver import ClusterDriver, live_of
 from .namespace import Found, Namespace
 
+# Routers that are asked for their peers at a time.
+ASKED_AT_ONCE = 16
 # What is told of a node that no errand has looked at.
 _NOT_LOOKED = "no errand has looked at the node: name its KV interface's address in pd_nodes, or let a deploy look (--check pulls no image)"
 
@@ -48,8 +54,9 @@ def observe(request: Request, api: Api) -> dict[str, t.Any]:
     of_node: dict[str, list[Found]] = defaultdict(list)
     for one in pods:
         of_node[one.node or ""].append(one)
+    members = _members(namespace, pods)
     told = {
-        node.name: _node(request, node, of_node.get(node.name, []), foreign.get(node.name, []), version)
+        node.name: _node(request, node, of_node.get(node.name, []), foreign.get(node.name, []), version, members)
         for node in found
         if node.name in of_node or any(wanted.meant(node.name, node.labels) for wanted in request.nodes)
     }
@@ -73,7 +80,12 @@ def _kept(namespace: Namespace, pods: t.Sequence[Found], groups: t.Sequence[str]
 
 
 def _node(
-    request: Request, node: Node, mine: t.Sequence[Found], foreign: t.Sequence[Plain], version: str
+    request: Request,
+    node: Node,
+    mine: t.Sequence[Found],
+    foreign: t.Sequence[Plain],
+    version: str,
+    members: t.Mapping[str, dict[str, t.Any]],
 ) -> dict[str, t.Any]:
     looked = request.looked.get(node.name) or {}
     lost = "" if node.ready else f"its kubelet does not report ({node.why})"
@@ -91,7 +103,7 @@ def _node(
         },
         # One that has nothing of ours hides nothing: the API has all Pods.
         "silent": lost if mine else "",
-        "members": [_member(one) for one in mine if one.label is not None],
+        "members": [members[one.name] for one in mine if one.label is not None],
         "damaged": [
             {
                 "path": f"Pod {one.name}",
@@ -164,6 +176,22 @@ def _network(node: Node, looked: Plain) -> dict[str, t.Any]:
         "models": looked.get("models") or {},
         "executables": looked.get("executables") or {},
     }
+
+
+def _members(namespace: Namespace, pods: t.Sequence[Found]) -> dict[str, dict[str, t.Any]]:
+    """What is told of each member, by its name: how its Pod is, and whom a router knows, which only it can say."""
+    told = {one.name: _member(one) for one in pods if one.label is not None}
+    routers = [one for one in told.values() if one["label"]["role"] == "router" and one["ready"]]
+    if routers:
+        with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(routers))) as pool:
+            for router, (peers, why) in zip(routers, pool.map(registered, t.cast("list[Live]", routers))):
+                router["registered"], router["registered_why"] = peers, why
+    # One that runs and never will serve says so in its log; of those that serve nobody is asked for it.
+    drivers: dict[str, Driver] = {ClusterDriver.name: ClusterDriver(namespace, lambda _part: Pods(namespace.namespace))}
+    loading = [one for one in told.values() if one["state"] == "running" and not one["ready"] and one["since"]]
+    for one in loading:
+        mark_stuck(one, drivers)
+    return told
 
 
 def _member(found: Found) -> dict[str, t.Any]:
