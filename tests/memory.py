@@ -62,6 +62,8 @@ class FactsStore:
     def labels(self) -> list[dict[str, t.Any]]:
         return [copied(m["label"]) for m in self.facts["members"] if not m.get("unlabelled")]
 
+    def bury(self, group: str, hosts: t.Collection[str]) -> None: ...
+
     def serve(self, group: str, registered: bool, check: bool) -> bool:
         return False
 

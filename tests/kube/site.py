@@ -86,7 +86,7 @@ class Cluster(Life):
         return {one.name: one.state.state for one in self.namespace.pods()}
 
 
-def cluster(folder: Path, server: Server, model: Path, port: int, **changes: t.Any) -> Cluster:
+def cluster(folder: Path, server: Server, model: Path, port: int, nodes: int = 2, **changes: t.Any) -> Cluster:
     """A 1P1D group on a namespace of its own, of stand-ins."""
     namespace = f"t-{uuid.uuid4().hex[:8]}"
     api = Api(Access(namespace, kubeconfig=str(server.kubeconfig())))
@@ -101,12 +101,12 @@ def cluster(folder: Path, server: Server, model: Path, port: int, **changes: t.A
             images,
             allocatable={"nvidia.com/gpu": "8"},
         )
-        for at in (1, 2)
+        for at in range(1, nodes + 1)
     }
     its = {name: one.start().address for name, one in kubelets.items()}
     engine = {"executable": None, "image": IMAGE}
     roles = {
-        role: {"hosts": "k1", "nodes": [name]} for role, name in zip(("prefill", "decode", "router"), [*its, *its])
+        role: {"hosts": "k1", "nodes": [name]} for role, name in zip(("prefill", "decode", "router"), [*its][:2] * 2)
     }
     router = {**roles["router"], "image": IMAGE, "executable": None}
     group = spec(

@@ -239,6 +239,7 @@ class Work:
             # record forgets a place, its ports are held.
             self._hold_ports()
             self._write_forming()
+            self._bury_lost()
             self._adopt()
         self._create(self._coming(router=False))
 
@@ -341,10 +342,18 @@ class Work:
             if not self.order.check:
                 self._bury()
 
+    def _bury_lost(self) -> None:
+        """What lost hosts had, by the record: it is written first, so that nobody takes them for places where nothing was."""
+        lost = sorted({str(grave.get("host")) for grave in self.share.record.get("tombstones") or ()})
+        if lost and not self.order.check:
+            lock.check(self.store, self.group, self.order.holder)
+            self.store.bury(self.group, lost)
+
     def _bury(self) -> None:
         """What is left of a group that was removed: nothing, but for what a lost host may still run."""
         if not self.part.hold:
             self.store.write_holds(self.group, [])
+        self._bury_lost()
         if self.share.record.get("tombstones"):
             self.store.write_record(self.group, {**self.share.record, "updated": round(self.world.now(), 3)})
         else:

@@ -10,6 +10,7 @@ import json
 import typing as t
 
 from .._core.cluster import names
+from .._core.cluster.places import node_of
 from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Damaged
 from . import endpoint
@@ -55,6 +56,13 @@ class ClusterStore:
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
         self.namespace.write_record(group, record)
+
+    def bury(self, group: str, hosts: t.Collection[str]) -> None:
+        """Take the Pods that lost nodes had from the API: a node that comes back after all ends what is not there any more."""
+        nodes = {node_of(host) for host in hosts}
+        for one in self.namespace.pods():
+            if one.label is not None and one.label.get("group") == group and one.node in nodes:
+                self.namespace.api.delete(self.namespace.path("pods", one.name), gracePeriodSeconds=0)
 
     def serve(self, group: str, registered: bool, check: bool) -> bool:
         return endpoint.serve(self.namespace, group, registered, check)

@@ -114,6 +114,9 @@ class State:
         """The label of every member of every group, in a fixed order. What cannot be read is in `damaged`."""
         return self._all_labels()[0]
 
+    def bury(self, group: str, hosts: t.Collection[str]) -> None:
+        """What another host had is that host's."""
+
     def serve(self, group: str, registered: bool, check: bool) -> bool:  # noqa: ARG002
         """A host has no such way: hooks tell clients."""
         return False

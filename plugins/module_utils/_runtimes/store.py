@@ -47,6 +47,10 @@ class Store(t.Protocol):
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None: ...
 
+    def bury(self, group: str, hosts: t.Collection[str]) -> None:
+        """Have what these places had of a group not come back, where the store is told of it by who brings it back. They are stated to be
+        off: nothing is waited for."""
+
     def serve(self, group: str, registered: bool, check: bool) -> bool:
         """Have clients find the group's router, or not find it, where the store has a way to tell them. Whether that changes anything; a
         check changes nothing."""
