@@ -31,6 +31,11 @@ def cluster_of(name: str) -> str:
     return name.rpartition(_BETWEEN)[0]
 
 
+def asking(name: str) -> str:
+    """The command by which a person sees whether a host answers, or a node is well."""
+    return f"kubectl describe node {node_of(name)}" if cluster_of(name) else f"ansible -m ping {name}"
+
+
 def expanded(cluster: str, nodes: t.Mapping[str, Plain], kept: Plain) -> dict[str, dict[str, t.Any]]:
     """The facts of each node (those of module host_facts), by the name of its place. Of what is `kept` of a group, its `records` and
     `locks`, each is told where members of the group are by it, or else at the first node: all of it is in the cluster once. `digests` and
@@ -63,4 +68,4 @@ def expanded(cluster: str, nodes: t.Mapping[str, Plain], kept: Plain) -> dict[st
     return found
 
 
-__all__ = ["cluster_of", "expanded", "node_of", "place"]
+__all__ = ["asking", "cluster_of", "expanded", "node_of", "place"]
