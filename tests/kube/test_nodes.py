@@ -96,3 +96,19 @@ def test_a_cordoned_node_keeps_what_it_has_and_gets_nobody(site: Cluster) -> Non
     assert site.starts() == before
     site.play("scale", pd_group="g", pd_decode=2).ok()
     assert node_of(site, "g-decode-1") not in ("", shut)
+
+
+def test_a_node_is_emptied(site: Cluster) -> None:
+    before, node = site.starts(), node_of(site, "g-decode-0")
+    loose = site.play("evacuate", pd_host=f"k1/{node}")
+    assert f"First run: kubectl cordon {node}" in loose.out
+    assert site.starts() == before
+    site.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    run = site.play("evacuate", pd_host=f"k1/{node}")
+    print(run.out)
+    run.ok()
+    assert f"k1/{node} is empty" in run.out
+    assert [one.name for one in site.namespace.pods(node)] == []
+    assert "decode 1/1" in site.play("status").ok().out
+    unknown = site.play("evacuate", pd_host="k1/nowhere")
+    assert "the cluster has no such node" in unknown.out
