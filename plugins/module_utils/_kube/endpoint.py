@@ -36,6 +36,11 @@ def serve(namespace: Namespace, group: str, registered: bool, check: bool) -> bo
     return changed
 
 
+def check_free(namespace: Namespace, group: str) -> None:
+    """Raises HostError where the name of the group's Service is somebody else's."""
+    _there(namespace, group)
+
+
 def _is_router(found: Found, group: str) -> bool:
     label = found.label or {}
     return label.get("group") == group and label.get("role") == "router" and not found.state.going
@@ -60,7 +65,7 @@ def _there(namespace: Namespace, group: str) -> dict[str, t.Any] | None:
         raise HostError(
             f"Telling clients of group {group}",
             f"Service {namespace.namespace}/{name} is {whose}",
-            "Give the group another name, or delete that Service if nobody needs it. The group itself runs.",
+            "Give the group another name, or delete that Service if nobody needs it.",
         )
     return found
 

@@ -45,6 +45,11 @@ def of_group(group: str) -> str:
     return f"pd-{group}"
 
 
+def of_copy(group: str) -> str:
+    """The name of the copy of a group's record: none of a group's, which have no dot after pd."""
+    return f"pd.{group}"
+
+
 def of_service(group: str) -> str:
     """The name by which clients in the cluster find a group: a DNS-1035 label, which has no dots."""
     return of_group(group).replace(".", "-")
