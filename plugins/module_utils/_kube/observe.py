@@ -115,7 +115,10 @@ def _node(
             if one.label is None
         ],
         "runtimes": {ClusterDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
-        "images": {name: {"exists": True} for name in sorted(node.images)},
+        "images": {
+            name: {"exists": True, **({"digest": digest} if digest else {})}
+            for name, digest in sorted(node.images.items())
+        },
         "cordon": {"by": "the cluster", "since": 0.0, "why": shut} if shut else None,
         "hidden": None,
     }
