@@ -20,16 +20,20 @@ def site(tmp_path: Path, model: Path, api_server: Server) -> t.Iterator[Cluster]
 
 
 def test_x(site: Cluster) -> None:
-    print(site.play("preflight", pd_group="g").out)
+
     site.play("deploy").ok()
     site.api.delete(site.namespace.path("pods", "g-decode-0"))
     wait_for(lambda: "g-decode-0" not in site.pods)
     print(site.play("heal").out)
     site.env(STANDIN_LOAD="0.2")
-    (site.folder / "group_vars" / "all.yml").write_text("pd_rollouts: {r: {groups: g, waves: [{percent: 100, soak: 2}]}}\n")
+    (site.folder / "group_vars" / "all.yml").write_text(
+        "pd_rollouts: {r: {groups: g, waves: [{percent: 100, soak: 2}]}}\n"
+    )
     print(site.play("rollout", pd_rollout="r").out)
     print(site.generation())
     site.env(STANDIN_LOAD="0.3")
-    (site.folder / "group_vars" / "all.yml").write_text("pd_rollouts: {r: {groups: g, strategy: beside, waves: [{percent: 100, soak: 2}]}}\n")
+    (site.folder / "group_vars" / "all.yml").write_text(
+        "pd_rollouts: {r: {groups: g, strategy: beside, waves: [{percent: 100, soak: 2}]}}\n"
+    )
     print(site.play("rollout", pd_rollout="r").out)
     print(site.play("status").out)
