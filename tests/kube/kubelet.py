@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for kubelet: it runs the Pods of a node as processes of this machine, and tells the API server what a kubelet would.
 
-What it can: commands, args and env as kubelet expands them, secrets, config maps, downward API, emptyDir and hostPath as mounts (rooted.py),
-readiness by httpGet and tcpSocket, logs, restarts, deadlines, and the end of a Pod by SIGTERM and SIGKILL. What it cannot it refuses by
-name. An image is a row of `images`; all of them have this machine's files. The network is this machine's: hostNetwork."""
+What it can: commands, args and env as kubelet expands them, secrets, config maps, downward API, emptyDir and hostPath as mounts
+(rooted.py), readiness by httpGet and tcpSocket, logs, restarts, deadlines, and the end of a Pod by SIGTERM and SIGKILL. What it cannot it
+refuses by name. An image is a row of `images`; all of them have this machine's files. The network is this machine's: hostNetwork."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .rooted import Mount, Rooted
-from .server import BINARIES, Server
+from .server import Server
 
 TICK = 0.2
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -728,7 +728,8 @@ def _serve(kubelet: Kubelet, folder: Path, address: str) -> http.server.Threadin
     folder.mkdir(parents=True, exist_ok=True)
     key, cert = folder / "key.pem", folder / "cert.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=kubelet", "-keyout", str(key), "-out", str(cert)],
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=kubelet",
+         "-keyout", str(key), "-out", str(cert)],
         check=True, capture_output=True, timeout=60,
     )  # fmt: skip
     made = http.server.ThreadingHTTPServer((address, 0), Handler)

@@ -7,12 +7,12 @@ The process is number 1 of a PID namespace of its own, so that nothing that it s
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import signal
 import subprocess
 import typing as t
 from pathlib import Path
-
 
 # What a container has none of the machine's of.
 _OWN = ("/run",)
@@ -66,10 +66,8 @@ class Rooted:
     def send(self, number: signal.Signals) -> None:
         pid = self.pid
         if pid is not None:
-            try:
+            with contextlib.suppress(OSError):
                 subprocess.run(["kill", f"-{int(number)}", str(pid)], check=False, capture_output=True)
-            except OSError:
-                pass
 
     def kill(self) -> None:
         """End it and all that it has started. Returns when it is over."""

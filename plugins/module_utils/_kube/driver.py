@@ -80,7 +80,7 @@ class ClusterDriver:
         """Those that have no node when their time is over, or never will, with why."""
         end = time.monotonic() + SCHEDULED_WITHIN
         while True:
-            found = {one.name: one.state for one in self.namespace.pods() if one.name in members}
+            found = {one.member: one.state for one in self.namespace.pods() if one.member in members}
             left = {name: _no_node(found.get(name)) for name in members}
             left = {name: why for name, why in left.items() if why}
             refused = any(found.get(name) is None or found[name].gone for name in left)
@@ -102,7 +102,8 @@ class ClusterDriver:
             self.namespace.api.create(self.namespace.path("pods"), made)
         except ConflictError:
             why = "a Pod of this name is there already, and is none that the plan has seen"
-            hint = f"kubectl --namespace {self.namespace.namespace} get pod {name} shows it. Run again."
+            pod_name = names.of_member(name)
+            hint = f"kubectl --namespace {self.namespace.namespace} get pod {pod_name} shows it. Run again."
             return Created(name, error=str(HostError(f"Creating member {name} on {node}", why, hint, name)))
         except PdError as exc:
             return Created(name, error=str(exc))
@@ -139,7 +140,7 @@ class ClusterDriver:
         return [one for one in found if one]
 
     def _refusal(self, wanted: Wanted, ours: t.Container[str]) -> str:
-        name, node = wanted.member.id, node_of(wanted.part.host)
+        name, node = names.of_member(wanted.member.id), node_of(wanted.part.host)
         try:
             if name not in ours and self.namespace.api.find(self.namespace.path("pods", name)) is not None:
                 return (
@@ -158,7 +159,7 @@ class ClusterDriver:
     def remove(self, group: str, member: str, grace: float) -> None:
         """Nothing of it runs any more when this returns: the object is gone, or all its containers have ended and something else (a
         finalizer) keeps the object."""
-        path = self.namespace.path("pods", member)
+        path = self.namespace.path("pods", names.of_member(member))
         found = self.namespace.pod(member)
         if found is None:
             return
@@ -180,7 +181,7 @@ class ClusterDriver:
 
     def logs(self, group: str, member: str, lines: int) -> list[str]:  # noqa: ARG002 - a Pod's name is its own
         try:
-            path = self.namespace.path("pods", member, "log")
+            path = self.namespace.path("pods", names.of_member(member), "log")
             text = self.namespace.api.text(path, container=pod.ENGINE, tailLines=lines)
         except NotFoundError:
             return []

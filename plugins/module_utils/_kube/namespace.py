@@ -36,6 +36,12 @@ class Found(t.NamedTuple):
         return json_text.text(json_text.mapping(self.pod.get("metadata")).get("name"))
 
     @property
+    def member(self) -> str:
+        """Whose Pod it is, as far as it says so."""
+        said = json_text.mapping(json_text.mapping(self.pod.get("metadata")).get("labels")).get(names.MEMBER)
+        return str(said) if said else self.name
+
+    @property
     def node(self) -> str | None:
         """Where it was meant to be, which is where it is."""
         said = json_text.mapping(json_text.mapping(self.pod.get("metadata")).get("labels")).get(names.NODE)
@@ -62,8 +68,8 @@ class Namespace:
         selector = names.SELECTOR + (f",{names.NODE}={node}" if node else "")
         return [self._found(pod) for pod in self.api.listed(self.path("pods"), labelSelector=selector)]
 
-    def pod(self, name: str) -> Found | None:
-        found = self.api.find(self.path("pods", name))
+    def pod(self, member: str) -> Found | None:
+        found = self.api.find(self.path("pods", names.of_member(member)))
         return self._found(found) if found else None
 
     def _found(self, pod: dict[str, t.Any]) -> Found:
@@ -75,13 +81,13 @@ class Namespace:
                 label = None
         return Found(pod, label, pod_state.read(pod))
 
-    def note(self, pod: str, **annotations: str | None) -> None:
-        """Write annotations of a Pod; None takes one away."""
-        self.api.patch(self.path("pods", pod), {"metadata": {"annotations": annotations}})
+    def note(self, member: str, **annotations: str | None) -> None:
+        """Write annotations of a member's Pod; None takes one away."""
+        self.api.patch(self.path("pods", names.of_member(member)), {"metadata": {"annotations": annotations}})
 
-    def mark(self, pod: str, **marks: str | None) -> None:
-        """Write labels of a Pod; None takes one away."""
-        self.api.patch(self.path("pods", pod), {"metadata": {"labels": marks}})
+    def mark(self, member: str, **marks: str | None) -> None:
+        """Write labels of a member's Pod; None takes one away."""
+        self.api.patch(self.path("pods", names.of_member(member)), {"metadata": {"labels": marks}})
 
     # -- records -------------------------------------------------------------------------------------------------------------------
 
