@@ -8,11 +8,14 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+import yaml
+
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text, sentences
 from ..module_utils._core.base.order import natural
-from ..module_utils._core.base.values import integer
+from ..module_utils._core.base.values import boolean, integer
 from ..module_utils._core.base.words import by_number, counted, names
+from ..module_utils._core.cluster import inventory, rights
 from ..module_utils._core.cluster.inventory import CLUSTER
 from ..module_utils._core.facts.observed import read_host
 from ..module_utils._core.runtimes import table
@@ -79,6 +82,8 @@ class ActionModule(PdAction):
             raise self.refused(*refusals, valid=False)
         if self.args["show"]:
             self._display.display("\n".join(_line(name, result) for name, result in results.items()))
+            if boolean(self.variable("pd_show_rbac")):
+                self._display.display(self._rbac())
         # A plan that follows warns in the same words, which Ansible then does not repeat.
         notes = [f for r in results.values() for f in r["findings"] if f["severity"] != "error"]
         messages = [] if self.args["show"] else sentences(notes)
@@ -86,6 +91,17 @@ class ActionModule(PdAction):
         answer = self._answer(works, results, deployed)
         answer["look"] = self._first(works, entries, answer.get("caches") or ())
         return {**answer, "warnings": [*misspelt(self.task_vars), *messages]}
+
+    def _rbac(self) -> str:
+        """What an administrator of each cluster applies, once for each namespace: YAML, and nothing else on its lines."""
+        hostvars, found = self.task_vars["hostvars"], dict[str, str]()
+        for host in sorted(self.host_variables(CLUSTER), key=natural):
+            namespace = inventory.cluster(self._templated(hostvars[host][CLUSTER]), host)["namespace"]
+            told = yaml.safe_dump_all(rights.objects(namespace), sort_keys=False, explicit_start=True)
+            found[host] = f"# For {host}, to be applied by who administers it: kubectl apply -f FILE\n{told}"
+        if not found:
+            raise PdError(f"pd_show_rbac: no host of the inventory stands for a cluster: none has {CLUSTER}.")
+        return "\n".join(found.values())
 
     def _answer(self, works: Workloads, results: dict[str, dict[str, t.Any]], deployed: list[str]) -> dict[str, t.Any]:
         """What a playbook goes through: the cache services that groups use, each once, in the order of the groups, and then these."""

@@ -71,6 +71,7 @@ KNOWN = (
     "pd_rollout_pause",
     "pd_rollout_resume",
     "pd_rollouts",
+    "pd_show_rbac",
     "pd_skip_hooks",
     "pd_state_dir",
     "pd_to",
