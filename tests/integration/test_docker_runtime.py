@@ -145,7 +145,7 @@ def test_groups_of_a_host_in_one_call(host: Host) -> None:
     made["c"]["parts"][0] |= {"image": "no-such-image:1", "pull": "never"}
 
     def do(phase: str, plans: t.Iterable[dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-        there = Orders(State(host.state.root), {"docker": {"host": host.engine.url}})
+        there = Orders.here(State(host.state.root), {"docker": {"host": host.engine.url}})
         asked = [{"plan": {**plan, "runtime": "docker"}, "phase": phase} for plan in plans]
         return run_orders(asked, Call(holder=ME), there)
 

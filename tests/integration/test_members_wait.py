@@ -72,7 +72,8 @@ class Group:
         wanted = [
             {"id": member["id"], "role": "decode", "probe": member["probe"], "label": member["parts"][0]["labels"]}
         ]
-        found = wait(Request("g", "supervisor", wanted, seconds, self.memory, ME), self.state)
+        request = Request("g", "supervisor", wanted, seconds, self.memory, ME)
+        found = wait(request, self.state, lambda name: driver(name, self.state))
         self.memory = found["memory"]
         return t.cast("dict[str, t.Any]", found["members"][member["id"]])
 
