@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest_plugins = ["kube.server", "kube.kubelet", "lab.fixture"]
@@ -66,3 +68,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         deaf = [item.nodeid for item in session.items if _group(item) and not item.nodeid.endswith(f"@{_group(item)}")]
         if deaf:
             raise pytest.UsageError(f"this pytest-xdist does not heed xdist_group with this pytest: {deaf[:3]}")
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model's directory, as far as a host is asked about it."""
+    folder = Path(tmp_path_factory.mktemp("model"))
+    (folder / "config.json").write_text('{"model_type": "standin", "torch_dtype": "float32"}')
+    return folder

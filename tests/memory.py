@@ -62,6 +62,14 @@ class FactsStore:
     def labels(self) -> list[dict[str, t.Any]]:
         return [copied(m["label"]) for m in self.facts["members"] if not m.get("unlabelled")]
 
+    def bury(self, group: str, hosts: t.Collection[str]) -> None: ...
+
+    def serve(self, group: str, registered: bool, check: bool) -> bool:
+        return False
+
+    def beside(self, place: str) -> list[dict[str, t.Any]]:
+        return self.labels()
+
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         found = self.entry(group, member)
         return copied(found["label"]) if found and not found.get("unlabelled") else None

@@ -60,12 +60,8 @@ class ActionModule(PdAction):
     def act(self) -> dict[str, t.Any]:
         check_batch(self._task, self.task_vars)
         check_variables(self._task, self.variable)
-        hosts, passed = self.seen().hosts, self.seen().passed
-        silent = (
-            [h for h in self.task_vars.get("ansible_play_hosts_all") or () if h not in hosts and h not in passed]
-            if self.args["hosts"] is None
-            else sorted(self.seen().hidden)
-        )
+        hosts = self.seen().hosts
+        silent = self._unseen() if self.args["hosts"] is None else sorted(self.seen().hidden)
         # By workload, the hosts that its entry names and that the inventory of this run has not.
         self._absentees: dict[str, list[str]] = {}
         groups = self._states(Groups(self), self._groups(), silent)
@@ -97,6 +93,14 @@ class ActionModule(PdAction):
             found = {name: one["state"] for name, one in {**caches, **groups}.items()}
             raise AnsibleActionFail("; ".join(short), result={"states": found, "silent": silent})
         return answer
+
+    def _unseen(self) -> list[str]:
+        """The hosts of the play, and nodes of its clusters, of which nothing is known."""
+        seen = self.seen()
+        known = {*seen.hosts, *seen.passed, *seen.clusters}
+        nodes = {place for places in seen.clusters.values() for place in places}
+        asked = self.task_vars.get("ansible_play_hosts_all") or ()
+        return [host for host in asked if host not in known] + sorted(nodes & set(seen.silent), key=natural)
 
     def _states(
         self, works: Workloads, entries: t.Mapping[str, t.Any], silent: t.Sequence[str]

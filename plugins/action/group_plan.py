@@ -15,6 +15,7 @@ from ..module_utils._core.base.finding import Findings, as_text, sentences
 from ..module_utils._core.base.values import blank, integer
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.base.words import names as listed
+from ..module_utils._core.cluster.places import asking
 from ..module_utils._core.course.orders import parts_of
 from ..module_utils._core.facts.cordon import Cordon
 from ..module_utils._core.facts.stands import Beside, both, name_of, record_of
@@ -395,7 +396,7 @@ class ActionModule(PdAction):
         reasons = {**seen.silent, **seen.hidden}
         for host in silent:
             if host in reasons:
-                way_out = "" if host in seen.hidden else f"Make the host answer: ansible -m ping {host}"
+                way_out = "" if host in seen.hidden else f"Make it answer: {asking(host)}"
                 findings.warning("host-unreachable", f"{host}: {reasons[host]}", way_out, [], host)
         for host in self.away():
             findings.warning(

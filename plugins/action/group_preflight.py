@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.words import counted
+from ..module_utils._core.cluster.places import asking
 from ..module_utils._core.plan import plan as core_plan
 from ..module_utils._core.plan.reserved import Reserved
 from ..module_utils._core.plan.situation import Reach, Request
@@ -81,7 +82,7 @@ class ActionModule(PlanAction):
         if said is None:
             findings.error("host-unreachable", f"{host} {why}.", reach.way_out(why), [], host)
             return
-        way_out = "" if host in seen.hidden else f"Make the host answer: ansible -m ping {host}"
+        way_out = "" if host in seen.hidden else f"Make it answer: {asking(host)}"
         findings.error("host-unreachable", f"{host}: {said}", way_out, [], host)
 
     def _tour(self, request: Request, plan: Plan) -> dict[str, t.Any]:

@@ -12,6 +12,8 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.cluster.inventory import CLUSTER
 from ..plugin_utils._action import PdAction, given
 from ..plugin_utils._answers import ASK, OWN, complaint, version_in
 from ..plugin_utils.locking import living
@@ -27,18 +29,31 @@ class ActionModule(PdAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result = ActionBase.run(self, tmp, task_vars)
         self.task_vars, self.args = task_vars or {}, given(self._task.args)
-        options = self.runtime_options().get("runtime_options") or {}
-        arguments = {**self.args, "runtime_options": options, "controller": living()}
         try:
-            said = self._execute_module(module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val)
+            said = self._look_at(self.cluster())
+        except PdError as exc:
+            said = {"failed": True, "msg": str(exc)}
         except AnsibleConnectionFailure:
             raise
         except AnsibleError as exc:
             # Raised where a user cannot be become: failed_when is not asked then, and the host would look as if it had said nothing.
             said = {"failed": True, "msg": str(exc)}
         if said.get("failed") and not said.get("unreachable"):
-            said = {**said, **self._complained(said)}
+            of_cluster = self.task_vars.get(CLUSTER) is not None
+            told = {"complaint": f"could not be looked at: {said.get('msg')}", "way_out": ""}
+            said = {**said, **(told if of_cluster else self._complained(said))}
         return t.cast("dict[str, t.Any]", merge_hash(result, said))
+
+    def _look_at(self, cluster: str | None) -> dict[str, t.Any]:
+        """What the host says of itself, or of the cluster that it stands for: then its options are none of a host."""
+        options = self.runtime_options().get("runtime_options") or {}
+        module, arguments = None, {**self.args, "runtime_options": options, "controller": living()}
+        if cluster:
+            module, arguments = "inferops.pd.cluster_facts", {"cluster": cluster, "groups": self.args.get("groups")}
+        said: dict[str, t.Any] = self._execute_module(
+            module_name=module, module_args=arguments, task_vars=self.task_vars, wrap_async=self._task.async_val
+        )
+        return said
 
     def _complained(self, said: t.Mapping[str, t.Any]) -> dict[str, str]:
         """Why a host that answers has no facts, in words that follow its name, and the way out."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.base.words import by_number, names
+from ..module_utils._core.cluster.places import cluster_of
 from ..module_utils._core.facts.observed import LiveMember
 from ..module_utils._core.facts.stands import name_of
 from ..module_utils._core.spec.workload import CACHE, GROUP
@@ -72,8 +73,8 @@ class ActionModule(PdAction):
             lines.append(
                 f"{names(empty)} {would} empty, and may be switched off: no member is there, and no record names one."
             )
-        if empty or left:
-            hosts = [*empty, *left]
+        hosts = [host for host in (*empty, *left) if not cluster_of(host)]
+        if hosts:
             them = by_number(hosts, "it", "them")
             lines.append(
                 f"Nobody comes to {names(hosts)} before {_RETURN.format(','.join(hosts))}: that lets members come to {them} again, and"

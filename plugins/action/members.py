@@ -131,8 +131,8 @@ class ActionModule(RunAction):
         told = order.to_plain()
         if order.phase == "router":
             router = order.share.members_of("router")[0]
-            place, here = order.share.here()
-            told["router"] = [asked(router, place)] if router.id in here.create else []
+            here = order.share.here()[1]
+            told["router"] = [asked(router, here.through)] if router.id in here.create else []
         return told
 
     # -- the lock ------------------------------------------------------------------------------------------------------------------

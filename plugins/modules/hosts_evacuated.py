@@ -53,6 +53,16 @@ hosts:
   type: list
   elements: str
   sample: [gpu7]
+asked:
+  description: The hosts of the inventory that are asked for them; of a cluster's node that is the cluster.
+  returned: unless O(returned)
+  type: list
+  elements: str
+marked:
+  description: Those of them that are marked as cordoned. The nodes of a cluster are cordoned there, by whoever looks after it.
+  returned: unless O(returned)
+  type: list
+  elements: str
 workloads:
   description: The groups, then the cache services, that have a member there, each with its C(kind) and C(name).
   returned: unless O(returned)

@@ -207,7 +207,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.plain import reading
-from ..module_utils._host.members import PHASES
+from ..module_utils._host.members import PHASES, World
 from ..module_utils._host.orders import Call, Host, refused_all, run_orders
 from ..module_utils._runtimes.state import State
 
@@ -228,6 +228,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "holder": {"type": "dict"},
         "runtime_options": {"type": "dict"},
         "state_dir": {"type": "path"},
+        "cluster": {"type": "str", "no_log": True},
     }
 
 
@@ -244,12 +245,23 @@ def call_of(module: AnsibleModule) -> Call:
         )
 
 
+def host_of(given: t.Mapping[str, t.Any]) -> Host:
+    """Who carries the orders out: this host, or the cluster that it stands for."""
+    if not given["cluster"]:
+        return Host.here(State(given["state_dir"]), given["runtime_options"])
+    from ..module_utils._kube.cluster import Cluster
+
+    cluster = Cluster.read(given["cluster"]).open()
+    # Which ports of a node are free the scheduler sees; nobody here can.
+    world = World(busy=lambda _ports: {})
+    return Host(cluster.store, lambda _name: cluster.driver, world, (cluster.driver.name,))
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     orders: list[dict[str, t.Any]] = module.params["orders"]
     try:
-        host = Host(State(module.params["state_dir"]), module.params["runtime_options"])
-        results = run_orders(orders, call_of(module), host)
+        results = run_orders(orders, call_of(module), host_of(module.params))
     except PdError as exc:
         results = refused_all(orders, exc)
     warnings = [text for one in results.values() for text in one.pop("warnings")]

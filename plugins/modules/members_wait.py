@@ -187,8 +187,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._host.failure import told
-from ..module_utils._host.wait import Request, wait_for_all
+from ..module_utils._host.wait import Drivers, Request, wait_for_all
+from ..module_utils._runtimes import driver
 from ..module_utils._runtimes.state import State
+from ..module_utils._runtimes.store import Store
 
 
 def requests_of(given: dict[str, t.Any]) -> list[Request]:
@@ -200,7 +202,6 @@ def requests_of(given: dict[str, t.Any]) -> list[Request]:
             seconds=given["slice"],
             memory=one.get("memory") or {},
             holder=given["holder"],
-            runtime_options=given["runtime_options"],
             explain=given["explain"],
         )
         for one in given["workloads"]
@@ -222,7 +223,19 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "runtime_options": {"type": "dict"},
         "workloads": {"type": "list", "elements": "dict"},
         "holder": {"type": "dict"},
+        "cluster": {"type": "str", "no_log": True},
     }
+
+
+def runtimes_of(given: t.Mapping[str, t.Any]) -> tuple[Store, Drivers]:
+    """(where members are noted, who runs them): on this host, or in the cluster that it stands for."""
+    if not given["cluster"]:
+        state = State(given["state_dir"])
+        return state, lambda name: driver(name, state, given["runtime_options"])
+    from ..module_utils._kube.cluster import Cluster
+
+    cluster = Cluster.read(given["cluster"]).open()
+    return cluster.store, lambda _name: cluster.driver
 
 
 def main() -> None:
@@ -232,7 +245,7 @@ def main() -> None:
             msg="members_wait needs its action plugin: give it the run and the wave, and run it from the controller."
         )
     try:
-        found = wait_for_all(requests_of(module.params), State(module.params["state_dir"]))
+        found = wait_for_all(requests_of(module.params), *runtimes_of(module.params))
     except PdError as exc:
         module.fail_json(msg=f"Waiting for members: {exc}")
     doing = "Waiting for the members of group"

@@ -24,6 +24,9 @@ from ..module_utils._core.base.finding import Findings, as_text, in_short
 from ..module_utils._core.base.order import natural
 from ..module_utils._core.base.values import blank, boolean
 from ..module_utils._core.base.words import counted
+from ..module_utils._core.cluster import inventory
+from ..module_utils._core.cluster.node_selector import Nodes
+from ..module_utils._core.cluster.places import expanded, node_of
 from ..module_utils._core.facts.cordon import BY_INVENTORY, Cordon
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import Reader
@@ -37,7 +40,7 @@ from ..module_utils._core.spec import selector as selectors
 from ..module_utils._core.spec.cache_service import services_named, users_by_service
 from ..module_utils._core.spec.known import NOTHING, Known
 from ..module_utils._core.spec.selector import Selector
-from ..module_utils._core.spec.spec import parse
+from ..module_utils._core.spec.spec import Group, parse
 from ..module_utils._core.spec.variables import MEANT_EMPTY
 from ..module_utils._core.spec.workload import GROUP, Kind
 from ..module_utils._engines import registry
@@ -47,7 +50,7 @@ from ._answers import Complaint, last_line
 from ._caches import services_of
 from ._entries import Entries
 from ._modes import load_modes
-from ._plain import names_list, to_plain
+from ._plain import names_list, sealed, to_plain
 
 _T = t.TypeVar("_T")
 
@@ -63,6 +66,8 @@ class Seen:
     hidden: dict[str, str] = field(default_factory=dict)
     broken: dict[str, Complaint] = field(default_factory=dict)
     passed: frozenset[str] = frozenset()
+    # The clusters that showed their nodes: the labels of each, by the name of its place.
+    clusters: dict[str, dict[str, t.Mapping[str, str]]] = field(default_factory=dict)
 
 
 class PdAction(ActionBase):
@@ -130,12 +135,25 @@ class PdAction(ActionBase):
 
     def runtime_options(self) -> dict[str, t.Any]:
         """How this host runs members, as arguments of the host's own modules: what the task says, else the host variables."""
+        cluster = self.cluster()
+        if cluster:
+            return {"cluster": cluster}
         kept = self.args.get("state_dir")
         options = {
             "state_dir": kept if kept is not None else self.variable("pd_state_dir"),
             "runtime_options": of_variables(self.variable, to_plain(self.args.get("runtime_options"))),
         }
         return {name: value for name, value in options.items() if value not in (None, "", {})}
+
+    def cluster(self) -> str | None:
+        """This host as modules are told of it where it stands for a cluster; None for one that is itself. Raises PdError for what its
+        variables cannot mean."""
+        raw = self.task_vars.get(inventory.CLUSTER)
+        if blank(raw):
+            return None
+        host = str(self.task_vars["inventory_hostname"])
+        nodes = inventory.nodes(self._templated(self.task_vars.get(inventory.NODES)), host)
+        return sealed({"name": host, "access": inventory.cluster(self._templated(raw), host), "nodes": nodes})
 
     def groups(self) -> Entries:
         """All groups of the inventory."""
@@ -235,11 +253,32 @@ class PdAction(ActionBase):
     def _groups_of_inventory(self) -> dict[str, list[str]]:
         return {str(name): list(hosts) for name, hosts in (self.task_vars.get("groups") or {}).items()}
 
-    def patterns_of(self, name: str, spec: t.Any) -> dict[str, list[str]]:
-        """The hosts of each role of a spec, as far as it can be read."""
+    def named_hosts(self, name: str, spec: t.Any) -> dict[str, list[str]]:
+        """The inventory hosts of each role of a spec, as far as it can be read."""
         group = parse(name, to_plain(spec), Findings()) if spec is not None else None
         found = {role.name: self.workload_hosts(role.hosts) for role in group.roles.values()} if group else {}
         return {role: hosts for role, hosts in found.items() if hosts}
+
+    def patterns_of(self, name: str, spec: t.Any) -> dict[str, list[str]]:
+        """The places of each role of a spec, as far as it can be read."""
+        group = parse(name, to_plain(spec), Findings()) if spec is not None else None
+        found = self.places_of(group) if group else {}
+        return {role: hosts for role, hosts in found.items() if hosts}
+
+    def places_of(self, group: Group) -> dict[str, list[str]]:
+        """Where members of each role may be: the hosts of its pattern, and of clusters among them the nodes."""
+        return {one.name: self.places(self.workload_hosts(one.hosts), one.nodes) for one in group.roles.values()}
+
+    def places(self, hosts: t.Iterable[str], nodes: Nodes | None = None) -> list[str]:
+        """The hosts of a plan for these of the inventory: each its own, and for a cluster those of its nodes that are meant. One that has
+        not shown its nodes stands for what nobody knows."""
+        looked = self.args.get("hosts") is not None or self.args.get("register")
+        clusters = self.seen().clusters if looked else {}
+        found: list[str] = []
+        for host in hosts:
+            meant = (p for p, labels in clusters.get(host, {}).items() if not nodes or nodes.meant(node_of(p), labels))
+            found += meant if host in clusters else [host]
+        return found
 
     def reach(self) -> Reach:
         """Which hosts could have been asked, and which were. With facts given by hand there is no run that asked anybody."""
@@ -249,7 +288,10 @@ class PdAction(ActionBase):
         asked = set(self.task_vars.get("ansible_play_hosts_all") or ())
         seen = self.seen()
         broken = {host: one.said for host, one in seen.broken.items()}
-        return Reach(inventory, asked, frozenset(seen.hidden), broken, seen.passed)
+        nodes = {place for places in seen.clusters.values() for place in places}
+        return Reach(
+            inventory | nodes, asked | nodes, frozenset(seen.hidden), broken, seen.passed, frozenset(seen.clusters)
+        )
 
     def seen(self) -> Seen:
         """What the hosts said in this run, read once."""
@@ -277,16 +319,25 @@ class PdAction(ActionBase):
                 frozenset(self.living() - set(self.asked()) - set(self.away())) if self.asked() else frozenset()
             )
             for host, result in self.asked().items():
-                facts = (result.get("ansible_facts") or {}).get("pd_host")
+                told = result.get("ansible_facts") or {}
+                facts, places = told.get("pd_host"), told.get("pd_places")
                 if facts:
                     raw[host] = facts
+                elif places:
+                    raw.update(expanded(host, places["nodes"], places["kept"]))
+                    found.clusters[host] = {}
                 elif result.get("unreachable"):
                     found.silent[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
                 else:
                     said = str(result.get("complaint") or f"answers, but looking at it failed: {last_line(result)}")
                     found.broken[host] = Complaint(said, str(result.get("way_out") or ""))
         for host, facts in raw.items():
-            if facts.get("hidden"):
+            node = facts.get("node")
+            if node:
+                found.clusters.setdefault(node["cluster"], {})[host] = node.get("labels") or {}
+            if facts.get("silent"):
+                found.silent[host] = str(facts["silent"])
+            elif facts.get("hidden"):
                 found.hidden[host] = str(facts["hidden"])
             else:
                 hosts[host] = read_host(host, facts, reader)

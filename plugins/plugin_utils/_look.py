@@ -26,7 +26,7 @@ def look_at(action: PdAction, groups: t.Mapping[str, t.Any], caches: t.Iterable[
     parts += [(Caches(action), name, action.entry(name, CACHE)) for name in caches]
     found: set[str] = set()
     for works, name, entry in parts:
-        patterns = works.patterns(name, entry)
+        patterns = works.named_hosts(name, entry)
         if set(patterns) != set(works.kind.roles):
             return None
         found.update(host for hosts in patterns.values() for host in hosts)

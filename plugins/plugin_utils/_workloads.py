@@ -135,9 +135,13 @@ class Workloads:
         """What is known beside an entry, from the hosts' facts of this run."""
         return NOTHING
 
-    def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:
-        """The hosts of each role of an entry, as far as it can be read."""
+    def named_hosts(self, name: str, entry: t.Any) -> dict[str, list[str]]:
+        """The inventory hosts of each role of an entry, as far as it can be read: who is asked."""
         raise NotImplementedError
+
+    def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:
+        """The hosts of a plan for each role of an entry, as far as it can be read: where members may be."""
+        return self.named_hosts(name, entry)
 
     def judge(self, name: str, entry: t.Any, known: Known = NOTHING) -> Judged:
         raise NotImplementedError
@@ -182,6 +186,9 @@ class Groups(Workloads):
     def known(self, name: str, entry: t.Any, hosts: t.Mapping[str, Host]) -> Known:
         return known_of(name, hosts, self.patterns(name, entry))
 
+    def named_hosts(self, name: str, entry: t.Any) -> dict[str, list[str]]:
+        return self.action.named_hosts(name_of(name), entry)
+
     def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:
         return self.action.patterns_of(name_of(name), entry)
 
@@ -225,7 +232,7 @@ class Groups(Workloads):
         if not isinstance(group, Group) or not isinstance(template, GroupTemplate):
             raise PdError("The spec could not be read.")
         asked = asked.on_plane(template.mode.interface_plane)
-        patterns = {role.name: self.action.workload_hosts(role.hosts) for role in group.roles.values()}
+        patterns = self.action.places_of(group)
         return Request(
             group,
             template,
@@ -290,7 +297,7 @@ class Groups(Workloads):
 class Caches(Workloads):
     kind = workload.CACHE
 
-    def patterns(self, name: str, entry: t.Any) -> dict[str, list[str]]:  # noqa: ARG002
+    def named_hosts(self, name: str, entry: t.Any) -> dict[str, list[str]]:  # noqa: ARG002
         hosts = self.action.workload_hosts(str(entry.get("hosts") or "")) if isinstance(entry, dict) else []
         return dict.fromkeys(self.kind.roles, hosts) if hosts else {}
 

@@ -357,8 +357,8 @@ def asked(member: Member, host: str) -> dict[str, t.Any]:
 
 @dataclass(frozen=True)
 class Calls:
-    """How an action calls the module on its host. `options` are those of the host's runtimes; `holder` is who holds the locks, None leaves
-    them alone; with `explain` members that are ready are told of, too, by what their logs say."""
+    """How an action calls the module on its host. `options` are those by which it runs members; `holder` is who holds the locks, None
+    leaves them alone; with `explain` members that are ready are told of, too, by what their logs say."""
 
     action: ActionBase
     options: t.Mapping[str, t.Any]
@@ -391,7 +391,7 @@ class Calls:
 
     def __call__(self, workloads: t.Sequence[Result], seconds: int, longer: float) -> Result:
         """One slice. The locks are renewed for `longer` than usual. Raises AnsibleConnectionFailure."""
-        given: dict[str, t.Any] = {k: self.options[k] for k in ("state_dir", "runtime_options") if self.options.get(k)}
+        given: dict[str, t.Any] = {key: value for key, value in self.options.items() if value}
         if self.holder:
             given["holder"] = {**self.holder, "ttl": float(self.holder.get("ttl") or 0) + longer}
         if self.explain:

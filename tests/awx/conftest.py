@@ -19,7 +19,6 @@ import pytest
 import yaml
 from awx import instance, project
 from awx.client import Client, Object
-from integration.conftest import model  # noqa: F401  # pylint: disable=unused-import
 from support import ROOT, Run, playbook_command, run
 
 OPERATOR = "olga"

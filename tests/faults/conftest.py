@@ -16,7 +16,7 @@ from docker_engine import Engine, fixture_engine
 from faults import case_docker, case_lab
 from faults.case import SECRET, Case
 from faults.model import Fault
-from integration.conftest import interface, model, spec
+from integration.conftest import interface, spec
 from lab.fixture import Lab
 from ports import free_block
 

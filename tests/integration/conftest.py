@@ -178,14 +178,6 @@ def interface() -> str | None:
     return next((route[0] for route in routes if route[1] == "00000000"), None)
 
 
-@pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model's directory, as far as a host is asked about it."""
-    folder = Path(tmp_path_factory.mktemp("model"))
-    (folder / "config.json").write_text('{"model_type": "standin", "torch_dtype": "float32"}')
-    return folder
-
-
 @pytest.fixture(scope="module")
 def make_site(tmp_path_factory: pytest.TempPathFactory, model: Path) -> t.Iterator[t.Callable[..., Life]]:
     """Sites with one host `node` and one group `g`, unless told otherwise; whatever runs of them is ended with the module."""

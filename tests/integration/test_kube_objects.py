@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -13,6 +14,7 @@ import uuid
 
 import pytest
 from kube.server import Server
+from kube.site import node
 from planned import member, wanted
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.checked import DamagedError
@@ -40,6 +42,9 @@ def api(api_server: Server) -> Api:
     name = f"t-{uuid.uuid4().hex[:8]}"
     made = Api(Access(name, kubeconfig=str(api_server.kubeconfig())))
     made.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    with contextlib.suppress(ConflictError):
+        # One for all of these tests: their members say that they are there.
+        node(made, "n1", "127.0.2.1", gpus=100)
     return made
 
 
@@ -218,12 +223,13 @@ def test_nodes_are_hosts_of_a_plan(namespace: Namespace) -> None:
     namespace.api.patch(f"/api/v1/nodes/{node}/status", {"status": {**status, "capacity": status["allocatable"]}})
     wanted_nodes = [observe.Nodes(names=(node,))]
     told = observe.observe(observe.Request("k1", nodes=wanted_nodes), namespace.api)
-    (facts,) = told.values()
-    assert list(told) == [f"k1/{node}"]
+    assert list(told["nodes"]) == [node]
+    facts = told["nodes"][node]
+    assert facts["node"]["cluster"] == "k1"
     assert (facts["address"], len(facts["gpus"]), facts["silent"], facts["cordon"]) == ("10.9.9.9", 4, "", None)
     namespace.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     told = observe.observe(observe.Request("k1", nodes=wanted_nodes), namespace.api)
-    assert told[f"k1/{node}"]["cordon"]["why"] == "unschedulable"
+    assert told["nodes"][node]["cordon"]["why"] == "unschedulable"
     with pytest.raises(HostError, match=r"Run kubectl cordon NODE"):
         ClusterStore(namespace).write_cordon({"by": "me"})
 

@@ -31,10 +31,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from ports import free_ports
 
 from .rooted import Mount, Rooted
-from .server import BINARIES, Server
+from .server import Server
 
 TICK = 0.2
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -778,33 +777,9 @@ class Nodes(t.Protocol):
     ) -> Kubelet: ...
 
 
-@pytest.fixture(scope="session")
-def kube_scheduler(api_server: Server, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[None]:
-    """The real scheduler, for all namespaces of the session's API server."""
-    folder = tmp_path_factory.mktemp("scheduler")
-    (port,) = free_ports(1)
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                str(BINARIES / "kube-scheduler"), f"--kubeconfig={api_server.kubeconfig()}", "--leader-elect=false", "--port=0",
-                "--bind-address=127.0.0.1", f"--secure-port={port}", f"--cert-dir={folder}/pki",
-            ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
-
-
 @pytest.fixture
-def kube_nodes(api_server: Server, kube_scheduler: None, tmp_path: Path) -> t.Iterator[Nodes]:
-    """Nodes with a stand-in for kubelet each, and the real scheduler before them."""
+def kube_nodes(api_server: Server, tmp_path: Path) -> t.Iterator[Nodes]:
+    """Nodes with a stand-in for kubelet each."""
     made: list[Kubelet] = []
 
     def node(**words: t.Any) -> Kubelet:

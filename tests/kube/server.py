@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real API server of Kubernetes, with its etcd, on loopback: without nodes, which tests write themselves."""
+"""A real control plane of Kubernetes on loopback: without nodes, which tests write themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Server:
         self.folder = folder
         self.token = secrets.token_hex(16)
         self.users = {name: secrets.token_hex(16) for name in users}
-        self.port, self._etcd, self._peers = free_ports(3)
+        self.port, self._etcd, self._peers, self._scheduler, self._controllers = free_ports(5)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -66,6 +66,16 @@ class Server:
             "--allow-privileged=true",
         )  # fmt: skip
         self._wait()
+        # Pods get their nodes, and Services their endpoints. What looks after nodes is left out: they are the tests' own.
+        self._run(
+            str(BINARIES / "kube-scheduler"), f"--kubeconfig={self.kubeconfig()}", "--leader-elect=false", "--port=0",
+            "--bind-address=127.0.0.1", f"--secure-port={self._scheduler}", f"--cert-dir={self.folder}/scheduler",
+        )  # fmt: skip
+        self._run(
+            str(BINARIES / "kube-controller-manager"), f"--kubeconfig={self.kubeconfig()}", "--leader-elect=false", "--port=0",
+            "--bind-address=127.0.0.1", f"--secure-port={self._controllers}", f"--cert-dir={self.folder}/controllers",
+            "--controllers=endpoint,garbagecollector,namespace", f"--service-account-private-key-file={key}",
+        )  # fmt: skip
         return self
 
     def stop(self) -> None:

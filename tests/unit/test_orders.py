@@ -73,7 +73,7 @@ class Place:
         self.state = State(root)
         self.runtime = Runtime(self.state)
         world = World(busy=lambda ports: {}, drain=drain)
-        self.host = Host(self.state, driver=lambda name: t.cast("t.Any", self.runtime), world=world)
+        self.host = Host(self.state, lambda name: t.cast("t.Any", self.runtime), world=world)
         self.members: dict[str, dict[str, t.Any]] = {}
 
     def order(self, group: str, phase: str, **more: t.Any) -> dict[str, t.Any]:

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.inferops.pd.plugins.module_utils._host import wait as waiting
 from ansible_collections.inferops.pd.plugins.module_utils._host import watch
 from ansible_collections.inferops.pd.plugins.module_utils._host.wait import Request, wait, wait_for_all
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
@@ -48,7 +47,6 @@ class Machine:
         self.state = State(str(root / "state"))
         self.runtimes = {"docker": Runtime(), "systemd": Runtime()}
         self.health: dict[str, int] = {}
-        monkeypatch.setattr(waiting._runtimes, "driver", self.driver)
         monkeypatch.setattr(watch.health, "ask", lambda url, *_more: (self.health.get(url), "refused"))
         monkeypatch.setattr(watch.ports, "listening", lambda *_only: [])
         self.now, self.pauses = 0.0, 0
@@ -59,7 +57,7 @@ class Machine:
         self.now += seconds
         self.pauses += 1
 
-    def driver(self, name: str, _state: State, _options: object) -> Runtime:
+    def driver(self, name: str) -> Runtime:
         if name not in self.runtimes:
             raise HostError(f"Choosing runtime {name}", "there is none here")
         return self.runtimes[name]
@@ -96,7 +94,7 @@ def states(found: t.Any) -> dict[str, str]:
 def test_all_are_looked_at_in_one_slice(machine: Machine) -> None:
     requests = [machine.request("a", members=2), machine.request("b"), machine.request("c", "systemd")]
     machine.ready("a-decode-0", "c-decode-0")
-    found = wait_for_all(requests, machine.state)
+    found = wait_for_all(requests, machine.state, machine.driver)
     assert list(found) == ["a", "b", "c"]
     assert states(found["a"]) == {"a-decode-0": "ready", "a-decode-1": "loading"}
     assert states(found["b"]) == {"b-decode-0": "loading"}
@@ -108,16 +106,16 @@ def test_all_are_looked_at_in_one_slice(machine: Machine) -> None:
 
 
 def test_none_at_all(machine: Machine) -> None:
-    assert wait_for_all([], machine.state) == {}
+    assert wait_for_all([], machine.state, machine.driver) == {}
     assert machine.pauses == 0
 
 
 def test_a_slice_lasts_until_something_changes(machine: Machine) -> None:
-    wait_for_all([machine.request("a"), machine.request("b", "systemd")], machine.state)
+    wait_for_all([machine.request("a"), machine.request("b", "systemd")], machine.state, machine.driver)
     assert machine.now == 10
     machine.now = 0.0
     machine.ready("b-decode-0")
-    found = wait_for_all([machine.request("a"), machine.request("b", "systemd")], machine.state)
+    found = wait_for_all([machine.request("a"), machine.request("b", "systemd")], machine.state, machine.driver)
     assert machine.now == watch.LINGER
     assert states(found["b"]) == {"b-decode-0": "ready"}
 
@@ -127,13 +125,13 @@ def test_a_runtime_that_does_not_answer_fails_its_own_workloads(machine: Machine
     requests = [machine.request("a"), machine.request("b"), machine.request("c", "systemd")]
     machine.ready("c-decode-0")
     machine.runtimes["docker"].broken = broken
-    found = wait_for_all(requests, machine.state)
+    found = wait_for_all(requests, machine.state, machine.driver)
     assert [name for name, one in found.items() if isinstance(one, Exception)] == ["a", "b"]
     assert why in str(found["a"])
     assert states(found["c"]) == {"c-decode-0": "ready"}
     assert machine.pauses == 0  # it is told at once
     with pytest.raises(type(broken)):
-        wait(requests[0], machine.state)
+        wait(requests[0], machine.state, machine.driver)
 
 
 def test_a_runtime_that_fails_in_the_middle_of_a_slice_ends_it(machine: Machine) -> None:
@@ -146,14 +144,14 @@ def test_a_runtime_that_fails_in_the_middle_of_a_slice_ends_it(machine: Machine)
         return seen()
 
     docker.members = members  # type: ignore[method-assign]
-    found = wait_for_all(requests, machine.state)
+    found = wait_for_all(requests, machine.state, machine.driver)
     assert found["a"] is DOWN
     assert states(found["b"]) == {"b-decode-0": "loading"}
     assert (docker.listed, systemd.listed) == (4, 4)
 
 
 def test_a_runtime_that_this_host_cannot_have(machine: Machine) -> None:
-    found = wait_for_all([machine.request("a", "nomad"), machine.request("b")], machine.state)
+    found = wait_for_all([machine.request("a", "nomad"), machine.request("b")], machine.state, machine.driver)
     assert "Choosing runtime nomad" in str(found["a"])
     assert states(found["b"]) == {"b-decode-0": "loading"}
 
@@ -161,11 +159,11 @@ def test_a_runtime_that_this_host_cannot_have(machine: Machine) -> None:
 def test_a_member_that_cannot_be_judged_fails_its_own_workload(machine: Machine) -> None:
     broken = machine.request("a", members=2)
     broken.members[1]["probe"]["listening"] = [{"port": 1}]  # type: ignore[index]
-    found = wait_for_all([broken, machine.request("b")], machine.state)
+    found = wait_for_all([broken, machine.request("b")], machine.state, machine.driver)
     assert isinstance(found["a"], KeyError)
     assert states(found["b"]) == {"b-decode-0": "loading"}
     nothing = Request("c", "docker", [{"id": "c-decode-0"}], 1)
-    assert isinstance(wait_for_all([nothing], machine.state)["c"], KeyError)
+    assert isinstance(wait_for_all([nothing], machine.state, machine.driver)["c"], KeyError)
 
 
 def test_the_locks_of_all_are_renewed(machine: Machine) -> None:
@@ -173,14 +171,14 @@ def test_the_locks_of_all_are_renewed(machine: Machine) -> None:
     machine.take("another", run="of another run")
     requests = [machine.request(name) for name in ("a", "another")]
     requests += [machine.request(name, "nomad", members=0) for name in ("over", "elsewhere")]
-    found = wait_for_all(requests, machine.state)
+    found = wait_for_all(requests, machine.state, machine.driver)
     assert all(machine.expires(name) > 1000 for name in ("a", "over", "elsewhere"))
     assert machine.expires("another") == 2.0
     # No runtime is asked for a workload that has no members to look at.
     assert found["over"] == {"members": {}, "memory": {}}
     unheld = Request("a", "docker", [], 1)
     machine.take("a")
-    wait_for_all([unheld], machine.state)
+    wait_for_all([unheld], machine.state, machine.driver)
     assert machine.expires("a") == 2.0
 
 
@@ -196,12 +194,12 @@ def test_a_lock_that_cannot_be_renewed_is_told_of_its_own_workload(
         write(group, lock)
 
     monkeypatch.setattr(machine.state, "write_lock", refuse)
-    found = wait_for_all([machine.request("a"), machine.request("b")], machine.state)
+    found = wait_for_all([machine.request("a"), machine.request("b")], machine.state, machine.driver)
     assert isinstance(found["a"], OSError)
     assert states(found["b"]) == {"b-decode-0": "loading"}
     assert machine.pauses == 0
     # One that nobody waits for here any more must not make slices short for ever.
-    found = wait_for_all([machine.request("over", members=0), machine.request("b")], machine.state)
+    found = wait_for_all([machine.request("over", members=0), machine.request("b")], machine.state, machine.driver)
     assert isinstance(found["over"], OSError)
     assert machine.now == 10
 
@@ -214,6 +212,6 @@ def test_the_host_s_lock_is_waited_for_once(machine: Machine, monkeypatch: pytes
         raise HostError("Locking the host", "another run holds it")
 
     monkeypatch.setattr(machine.state, "lock", held)
-    found = wait_for_all([machine.request("a"), machine.request("b")], machine.state)
+    found = wait_for_all([machine.request("a"), machine.request("b")], machine.state, machine.driver)
     assert len(tried) == 1
     assert all("another run holds it" in str(one) for one in found.values())

@@ -239,6 +239,7 @@ class Work:
             # record forgets a place, its ports are held.
             self._hold_ports()
             self._write_forming()
+            self._bury_lost()
             self._adopt()
         self._create(self._coming(router=False))
 
@@ -260,11 +261,14 @@ class Work:
                 now = self._record() or {}
                 after = self._after(now)
                 self.record_changed = _says(after) != _says(now)
+                served = bool(after["endpoint"]["registered"])
                 if self.order.check:
+                    self.record_changed |= self.store.serve(self.group, served, True)
                     return
                 if self.record_changed:
                     lock.check(self.store, self.group, self.order.holder)
                     self.store.write_record(self.group, {**after, "updated": round(self.world.now(), 3)})
+                self.record_changed |= self.store.serve(self.group, served, False)
         if not self.order.check:
             if self.order.lift and self.store.holds(self.group):
                 with self.store.lock():
@@ -338,10 +342,18 @@ class Work:
             if not self.order.check:
                 self._bury()
 
+    def _bury_lost(self) -> None:
+        """What lost hosts had, by the record: it is written first, so that nobody takes them for places where nothing was."""
+        lost = sorted({str(grave.get("host")) for grave in self.share.record.get("tombstones") or ()})
+        if lost and not self.order.check:
+            lock.check(self.store, self.group, self.order.holder)
+            self.store.bury(self.group, lost)
+
     def _bury(self) -> None:
         """What is left of a group that was removed: nothing, but for what a lost host may still run."""
         if not self.part.hold:
             self.store.write_holds(self.group, [])
+        self._bury_lost()
         if self.share.record.get("tombstones"):
             self.store.write_record(self.group, {**self.share.record, "updated": round(self.world.now(), 3)})
         else:
@@ -358,6 +370,7 @@ class Work:
                     lock.check(self.store, self.group, self.order.holder)
                     told = {"why": printable(self.order.why, 600)} if self.order.why else {}
                     self.store.write_record(self.group, {**now, "endpoint": {**endpoint, "registered": False, **told}})
+                    self.store.serve(self.group, False, False)
 
     # -- may we? -------------------------------------------------------------------------------------------------------------------
 
@@ -612,7 +625,7 @@ class Work:
         part, name = wanted.part, wanted.member.id
         doing = f"Creating member {name} on {self.host}"
         mine = part.held_ports
-        for label in self.store.labels():
+        for label in self.store.beside(part.host):
             if label["member"] == name and label["group"] == self.group:
                 continue
             clash = sorted(mine & ports_of(label.get("port"), label.get("ports") or {}))

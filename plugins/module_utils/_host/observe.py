@@ -241,7 +241,7 @@ def _members(
     listening = {one.port for one in listeners}
     with ThreadPoolExecutor(max_workers=min(64, 2 * len(members))) as pool:
         asked: list[tuple[Live, Future[str], Future[tuple[list[dict[str, t.Any]] | None, str]]]] = [
-            (live, pool.submit(_unready, live), pool.submit(_registered, live)) for live in members
+            (live, pool.submit(_unready, live), pool.submit(registered, live)) for live in members
         ]
         told = [
             _member(live, unready.result() or _closed(live, listening), registered.result())
@@ -252,7 +252,7 @@ def _members(
         if state.draining(member["label"]["group"], member["label"]["member"]):
             member["draining"] = True
     for member in told:
-        _mark_stuck(member, drivers)
+        mark_stuck(member, drivers)
         doubt = _doubt(member, drivers)
         if doubt:
             member["doubt"] = doubt
@@ -266,12 +266,12 @@ def _serving(member: t.Mapping[str, t.Any], listeners: t.Sequence[ports.Listener
     return carried.serving(port if isinstance(port, int) else None, listeners, [str(label.get("address"))])
 
 
-def _member(live: Live, unready: str, registered: tuple[list[dict[str, t.Any]] | None, str]) -> dict[str, t.Any]:
+def _member(live: Live, unready: str, registry: tuple[list[dict[str, t.Any]] | None, str]) -> dict[str, t.Any]:
     told: dict[str, t.Any] = {**live, "ready": not unready}
     if unready and live["state"] == "running":
         told["why"] = "; ".join(filter(None, [live["why"], unready]))
     if live["label"]["role"] == "router":
-        told["registered"], told["registered_why"] = registered
+        told["registered"], told["registered_why"] = registry
     return told
 
 
@@ -287,7 +287,7 @@ def _doubt(member: t.Mapping[str, t.Any], drivers: t.Mapping[str, Driver]) -> di
         return None
 
 
-def _mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
+def mark_stuck(member: dict[str, t.Any], drivers: t.Mapping[str, Driver]) -> None:
     """A process that lives and will never serve counts as down, so that a plan replaces it. Of one that has ended, or ends over and over,
     the reason is told that its log has."""
     label = member["label"]
@@ -334,7 +334,7 @@ def _closed(live: Live, listening: t.Collection[int]) -> str:
     return f"nobody listens on {', '.join(closed)}" if closed else ""
 
 
-def _registered(live: Live) -> tuple[list[dict[str, t.Any]] | None, str]:
+def registered(live: Live) -> tuple[list[dict[str, t.Any]] | None, str]:
     """The peers that a router knows, read over its API; None when that cannot be read, and why."""
     label = live["label"]
     if label["role"] != "router" or live["state"] != "running" or not (label.get("dialect") and label.get("url")):

@@ -18,15 +18,18 @@ from dataclasses import dataclass, field, replace
 from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.base.plain import Plain, every, reading
-from .._core.runtimes.table import NAMES, UNNOTED
+from .._core.runtimes.table import NAMES, ON_HOSTS, UNNOTED
 from .._core.work.share import Share
 from .._runtimes.errors import BusyError
 from .._runtimes.masking import masked
 from .._runtimes.protocol import Driver, Live
 from .._runtimes.state import State
+from .._runtimes.store import Store
 from .failure import told
 from .members import PHASES, Order, Work, World
 
+# What there can be on a host.
+HERE = tuple(dict.fromkeys((UNNOTED, *ON_HOSTS)))
 # Each may have as many threads again, for members that drain or stop.
 SIDE_BY_SIDE = 16
 # The phases in which a router is spoken to.
@@ -65,21 +68,27 @@ class Looks:
 
 
 class Host:
-    """What the orders of a call have in common: store, drivers and world. `driver` makes that of a runtime, which is done once."""
+    """What the orders of a call have in common: store, drivers and world. `driver` makes that of a runtime, which is done once; `runtimes`
+    are those that there can be here, the first one for what is noted nowhere."""
 
     def __init__(
         self,
-        state: State,
-        options: t.Mapping[str, t.Any] | None = None,
-        driver: t.Callable[[str], Driver] | None = None,
+        store: Store,
+        driver: t.Callable[[str], Driver],
         world: World | None = None,
+        runtimes: t.Sequence[str] = HERE,
     ) -> None:
-        self.state, self.options = state, options
-        self._make = driver or (lambda name: _runtimes.driver(name, state, options))
+        self.store, self.runtimes = store, runtimes
+        self._make = driver
         self._mutex = threading.Lock()
         self._drivers: dict[str, Driver] = {}
         self._looks: dict[str, Looks] = {}
         self.world = replace(world or World(), look=lambda one: self._looks[one.name].at(one))
+
+    @classmethod
+    def here(cls, state: State, options: t.Mapping[str, t.Any] | None = None, world: World | None = None) -> Host:
+        """This very host."""
+        return cls(state, lambda name: _runtimes.driver(name, state, options), world)
 
     def driver(self, name: str) -> Driver:
         with self._mutex:
@@ -91,10 +100,12 @@ class Host:
     def work(self, order: Order) -> Work:
         """The work of an order, with the drivers of all that its group may have here: what is asked for, and what runs."""
         share = order.share
-        chosen = self.driver(share.runtime or UNNOTED)
-        there = {*_runtimes.used(self.state, share.group), *(n for here in share.hosts.values() for n in here.runtimes)}
-        others = sorted((there & set(NAMES)) - {chosen.name})
-        return Work(order, self.state, chosen, [self.driver(name) for name in others], self.world)
+        # A group that has moved between hosts and clusters: what it had here is of what there can be here.
+        moved = share.runtime in NAMES and share.runtime not in self.runtimes
+        chosen = self.driver(share.runtime if share.runtime and not moved else self.runtimes[0])
+        there = {*_runtimes.used(self.store, share.group), *(n for here in share.hosts.values() for n in here.runtimes)}
+        others = sorted((there & set(self.runtimes)) - {chosen.name})
+        return Work(order, self.store, chosen, [self.driver(name) for name in others], self.world)
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,7 @@ def _carry_out(order: Order, host: Host) -> Result:
         # The other phases need nothing of what looks at members.
         from .service import see_to_router
 
-        result |= see_to_router(order, host.state, work.driver.name, host.options)
+        result |= see_to_router(order, host.store, work.driver)
     return _judged({**result, "ok": True})
 
 

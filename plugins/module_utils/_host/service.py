@@ -9,7 +9,8 @@ from __future__ import annotations
 import typing as t
 
 from .._routers.registration import register
-from .._runtimes.state import State
+from .._runtimes.protocol import Driver
+from .._runtimes.store import Store
 from . import lock
 from .members import Order
 from .wait import Request, wait
@@ -18,23 +19,23 @@ from .wait import Request, wait
 PATIENCE = 5
 
 
-def see_to_router(order: Order, state: State, runtime: str, options: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-    """Wait for the router that was started, if one was, and do the registration that is asked for; `runtime` runs it, with its `options`.
-    The run must hold the group's lock whenever a peer is added or removed.
+def see_to_router(order: Order, store: Store, driver: Driver) -> dict[str, t.Any]:
+    """Wait for the router that was started, if one was, and do the registration that is asked for; `driver` runs it. The run must hold the
+    group's lock whenever a peer is added or removed.
 
     The result has `waited`, what the wait saw, and `peers`, what router_peers would tell; neither when the time for it has not come."""
     result: dict[str, t.Any] = {}
     group = order.share.group
     if order.router and not order.check:
-        asked = Request(group, runtime, order.router, PATIENCE, runtime_options=options)
-        result["waited"] = wait(asked, state)
+        asked = Request(group, driver.name, order.router, PATIENCE)
+        result["waited"] = wait(asked, store, lambda _runtime: driver)
         if any(seen["state"] != "ready" for seen in result["waited"]["members"].values()):
             return result
     if order.peers:
 
         def may_change() -> None:
-            with state.lock():
-                lock.check(state, group, order.holder)
+            with store.lock():
+                lock.check(store, group, order.holder)
 
         result["peers"] = register({**order.peers, "keys": order.keys}, order.check, may_change)
     return result

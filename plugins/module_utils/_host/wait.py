@@ -9,7 +9,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .. import _runtimes
 from .._core.base.errors import PdError
 from .._core.watch.readiness import Memory
 from .._core.watch.symptom import Symptom, cut, diagnose, spoiled
@@ -18,7 +17,7 @@ from .._probes.logs import TAIL_LINES
 from .._probes.symptoms import SYMPTOMS as GENERIC
 from .._routers.symptoms import SYMPTOMS as ROUTER
 from .._runtimes.protocol import Driver
-from .._runtimes.state import State
+from .._runtimes.store import Store
 from . import lock
 from .watch import Lives, Watch, Watched, of_this_start
 
@@ -28,6 +27,8 @@ ENGINE_ROLES = ("prefill", "decode")
 
 
 Result = dict[str, t.Any]
+# Makes the driver of a runtime, by its name.
+Drivers = t.Callable[[str], Driver]
 
 
 @dataclass
@@ -42,7 +43,6 @@ class Request:
     seconds: int
     memory: t.Mapping[str, t.Any] = field(default_factory=dict)
     holder: t.Mapping[str, t.Any] | None = None
-    runtime_options: t.Mapping[str, t.Any] | None = None
     explain: bool = False
 
 
@@ -53,18 +53,19 @@ def symptoms_of(role: str, backend: str | None) -> tuple[Symptom, ...]:
     return (*of_engine(backend), *GENERIC)
 
 
-def wait(request: Request, state: State) -> Result:
+def wait(request: Request, store: Store, driver: Drivers) -> Result:
     """The slice of one workload: {members, memory}. Raises what kept it from being looked at."""
-    (found,) = wait_for_all([request], state).values()
+    (found,) = wait_for_all([request], store, driver).values()
     if isinstance(found, Exception):
         raise found
     return found
 
 
-def wait_for_all(requests: t.Sequence[Request], state: State) -> dict[str, Result | Exception]:
+def wait_for_all(requests: t.Sequence[Request], store: Store, driver: Drivers) -> dict[str, Result | Exception]:
     """One slice for the members of several workloads, side by side, until something changes or it is over: {members, memory} of each, by
-    its name. One that could not be looked at has the exception instead, and takes nothing from the others."""
-    failed: dict[str, Exception] = _hold(requests, state)
+    its name. `driver` makes that of a runtime. One that could not be looked at has the exception instead, and takes nothing from the
+    others."""
+    failed: dict[str, Exception] = _hold(requests, store)
     live: dict[str, t.Callable[[], Lives]] = {}
     drivers: dict[str, Driver] = {}
     members: list[Watched] = []
@@ -73,7 +74,7 @@ def wait_for_all(requests: t.Sequence[Request], state: State) -> dict[str, Resul
             continue
         try:
             if one.runtime not in drivers:
-                drivers[one.runtime] = _runtimes.driver(one.runtime, state, one.runtime_options)
+                drivers[one.runtime] = driver(one.runtime)
                 live[one.runtime] = _lives(drivers[one.runtime])
             members += _watched(one)
         except Exception as exc:  # noqa: BLE001 - a runtime that this host cannot have, or a member that is none
@@ -92,7 +93,7 @@ def wait_for_all(requests: t.Sequence[Request], state: State) -> dict[str, Resul
     return {one.group: failed.get(one.group) or _found(one.group, members, seen) for one in requests}
 
 
-def _hold(requests: t.Sequence[Request], state: State) -> dict[str, Exception]:
+def _hold(requests: t.Sequence[Request], store: Store) -> dict[str, Exception]:
     """Renew the lock of each workload. Why that could not be done, by name."""
     held = [(one.group, one.holder) for one in requests if one.holder]
     failed: dict[str, Exception] = {}
@@ -100,10 +101,10 @@ def _hold(requests: t.Sequence[Request], state: State) -> dict[str, Exception]:
         return failed
     try:
         # The host's lock is waited for once, not by each.
-        with state.lock():
+        with store.lock():
             for group, holder in held:
                 try:
-                    lock.hold(state, group, holder)
+                    lock.hold(store, group, holder)
                 except (PdError, OSError) as exc:
                     failed[group] = exc
     except (PdError, OSError) as exc:

@@ -95,7 +95,12 @@ class Watch:
 
     def look(self) -> dict[str, dict[str, t.Any]]:
         lives = self._ask_runtimes()
-        running = [m for m in self._watched() if (lives[m.runtime].get(m.id) or {}).get("state") == "running"]
+        # Where a runtime knows by itself who is ready, it has asked.
+        running = [
+            m
+            for m in self._watched()
+            if (live := lives[m.runtime].get(m.id) or {}).get("state") == "running" and "ready" not in live
+        ]
         # One that accepts and never answers must not keep the others from being seen.
         with ThreadPoolExecutor(max_workers=ASKED_AT_ONCE) as pool:
             answers = dict(zip((m.id for m in running), pool.map(_health, running)))
@@ -134,35 +139,46 @@ class Watch:
         now = time.time()
         state = live.get("state") or "missing"
         lines = self._lines(member, live)
+        pid = live.get("pid")
         status, health_why = answered
+        if "ready" in live:
+            # Its start stands for a process that cannot be seen from here.
+            pid, health_why = int(live.get("since") or 0) or None, str(live.get("why") or "")
+            status = 200 if live["ready"] else None
+            state = "coming" if state == "running" and pid is None else state
         quiet = status == 200
         sight = Sight(
             process=state,
-            pid=live.get("pid"),
+            pid=pid,
             restarts=int(live.get("restarts") or 0),
             process_why=str(live.get("why") or ""),
             health=status,
             health_why=health_why,
             health_url=member.health_url,
-            ports=_owned(member, live.get("pid"), held, table),
+            ports=() if "ready" in live else _owned(member, pid, held, table),
             fatal=None if quiet else diagnose(of_this_start(lines, live), member.symptoms, fatal_only=True),
             reason=None if quiet and state == "running" else diagnose(lines, member.symptoms),
             last_line=last_line(lines),
             backend=member.probe.get("backend"),
         )
         found = judge(sight, member.memory, now)
-        told = {**_result(member, sight, found, live, now), **self._carried(member, found.state, held)}
+        told = {**_result(member, sight, found, live, now), **self._carried(member, live, found.state, held)}
         if self.explain and found.state == "ready":
             said = diagnose(of_this_start(lines, live), member.symptoms)
             told["symptom"] = said.to_plain() if said else None
         return told
 
-    def _carried(self, member: Watched, state: str, held: t.Sequence[ports.Listener]) -> dict[str, str | None]:
+    def _carried(
+        self, member: Watched, live: t.Mapping[str, t.Any], state: str, held: t.Sequence[ports.Listener]
+    ) -> dict[str, str | None]:
         """{formation, listener_member}: what the process carries that listens on its HTTP port. Read once when it is ready: finding the
         process is a walk over all of this host's, where its port is none of those that are watched anyway."""
         if state != "ready":
             self._serving.pop(member.id, None)
             return carried.NOBODY
+        if "ready" in live:
+            # What a runtime started and has never started again is what its label says.
+            return {"formation": live["label"].get("formation"), "listener_member": member.id}
         known = self._serving.get(member.id)
         if known is None:
             port = _port(member.probe["url"])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from .._core.base import json_text
 from .._core.base.errors import PdError
 from .._core.cluster import names, pod
+from .._core.cluster.places import node_of
 from .._core.cluster.pod import Pods
+from .._core.cluster.pod_state import PodState
 from .._core.work.member import Part
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Admit, Availability, Created, Facts, Live, Wanted
@@ -20,9 +23,13 @@ from .api import ConflictError, NotFoundError
 from .namespace import Found, Namespace
 
 AT_ONCE = 16
+# Seconds within which all of a batch must have their nodes: they were counted before, so that only what somebody took meanwhile is in the
+# way.
+SCHEDULED_WITHIN = 60.0
 # How long after its grace a Pod may be there before that is told.
 _SLACK = 60.0
 _LOOK_EVERY = 0.5
+_UNSEEN = "kubelet has not seen it ready"
 
 
 class ClusterDriver:
@@ -40,11 +47,48 @@ class ClusterDriver:
         return {"available": self.available(), "images": {}, "elsewhere": []}
 
     def members(self) -> list[Live]:
-        return [live_of(one) for one in self.namespace.pods() if one.label is not None]
+        return [self._live(one) for one in self.namespace.pods() if one.label is not None]
+
+    def _live(self, found: Found) -> Live:
+        """With how a person gets at its log."""
+        where = self.namespace.namespace
+        return {**live_of(found), "log": f"kubectl --namespace {where} logs {found.name}"}
 
     def create(self, batch: t.Sequence[Wanted], admit: Admit) -> list[Created]:
-        with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(batch)))) as pool:
-            return list(pool.map(lambda wanted: self._create(wanted, admit), batch))
+        """All of the batch get a node, or none of it stays: half a group would hold what the other half waits for."""
+        if not batch:
+            return []
+        with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(batch))) as pool:
+            made = list(pool.map(lambda wanted: self._create(wanted, admit), batch))
+            waiting = self._unscheduled([one.member for one in made if one.error is None])
+            if not waiting:
+                return made
+            group = str(batch[0].part.labels.get("group"))
+            undone = [one.member for one in made if one.error is None]
+            list(pool.map(lambda name: self._undo(group, name), undone))
+        told = "; ".join(f"{name}: {why}" for name, why in waiting.items())
+        error = (
+            f"the nodes did not take the whole batch within {SCHEDULED_WITHIN:.0f} s, and it was taken back. {told}. Free what is"
+            " asked for, or ask for less; then run again."
+        )
+        return [one if one.error is not None else Created(one.member, error=error) for one in made]
+
+    def _unscheduled(self, members: t.Sequence[str]) -> dict[str, str]:
+        """Those that have no node when their time is over, or never will, with why."""
+        end = time.monotonic() + SCHEDULED_WITHIN
+        while True:
+            found = {one.name: one.state for one in self.namespace.pods() if one.name in members}
+            left = {name: _no_node(found.get(name)) for name in members}
+            left = {name: why for name, why in left.items() if why}
+            refused = any(found.get(name) is None or found[name].gone for name in left)
+            if not left or refused or time.monotonic() >= end:
+                return left
+            time.sleep(_LOOK_EVERY)
+
+    def _undo(self, group: str, member: str) -> None:
+        """Take back what nobody has seen serve. What does not end is told by whoever looks next."""
+        with contextlib.suppress(HostError):
+            self.remove(group, member, 1)
 
     def _create(self, wanted: Wanted, admit: Admit) -> Created:
         name, node = wanted.member.id, node_of(wanted.part.host)
@@ -121,9 +165,13 @@ class ClusterDriver:
         """Nothing of ours runs in a cluster beside members."""
 
 
-def node_of(place: str) -> str:
-    """The node of a place CLUSTER/NODE."""
-    return place.rpartition("/")[2]
+def _no_node(state: PodState | None) -> str:
+    """Why a Pod has no node, or has been refused by the one it got; empty for one that is where it was meant to be."""
+    if state is None:
+        return "somebody has deleted its Pod"
+    if state.gone and state.since is None and state.exit is None:
+        return state.why or "its node has refused it"
+    return "" if state.scheduled else state.why or "no node takes it"
 
 
 def live_of(found: Found) -> Live:
@@ -136,6 +184,7 @@ def live_of(found: Found) -> Live:
         "since": state.since,
         "restarts": state.restarts,
         "exit": state.exit,
-        "why": state.why,
+        "why": state.why or ("" if state.ready else _UNSEEN),
         "log": None,
+        "ready": state.state == "running" and state.ready,
     }

@@ -47,7 +47,8 @@ class Namespace:
 
     def __init__(self, api: Api) -> None:
         self.api, self.namespace = api, api.namespace
-        self.mutex = threading.RLock()
+        # Turns are taken by decisions, each with the calls that it makes; the mutex is held by threads of one of them for a moment.
+        self.turns, self.mutex = threading.RLock(), threading.RLock()
         # The version of each Lease as it was read, which a write must still find.
         self._read: dict[str, str | None] = {}
 
@@ -77,6 +78,10 @@ class Namespace:
     def note(self, pod: str, **annotations: str | None) -> None:
         """Write annotations of a Pod; None takes one away."""
         self.api.patch(self.path("pods", pod), {"metadata": {"annotations": annotations}})
+
+    def mark(self, pod: str, **marks: str | None) -> None:
+        """Write labels of a Pod; None takes one away."""
+        self.api.patch(self.path("pods", pod), {"metadata": {"labels": marks}})
 
     # -- records -------------------------------------------------------------------------------------------------------------------
 
@@ -197,7 +202,8 @@ class Namespace:
         """Delete what is kept of a group: secrets first, its record last, so that what is left is found by a run that comes after."""
         for secret in self.api.listed(self.path("secrets"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
             self.api.delete(self.path("secrets", json_text.text(json_text.mapping(secret.get("metadata")).get("name"))))
-        self.api.delete(self.path("services", names.of_group(group)))
+        for one in self.api.listed(self.path("services"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
+            self.api.delete(self.path("services", json_text.text(json_text.mapping(one.get("metadata")).get("name"))))
         self.api.delete(self.path("configmaps", names.of_group(group)))
 
 

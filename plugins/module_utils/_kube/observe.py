@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .._core.base import json_text
 from .._core.base.plain import Plain
 from .._core.base.printable import printable
+from .._core.cluster import names
 from .._core.cluster import node as nodes
 from .._core.cluster.node import Node, NodeSettings
 from .._core.cluster.node_selector import EVERY, Nodes
+from .._core.cluster.pod import Pods
 from .._core.facts import observed
+from .._host.observe import mark_stuck, registered
+from .._runtimes.protocol import Driver, Live
 from .api import Api, ApiError
 from .driver import ClusterDriver, live_of
 from .namespace import Found, Namespace
 
+# Routers that are asked for their peers at a time.
+ASKED_AT_ONCE = 16
 # What is told of a node that no errand has looked at.
 _NOT_LOOKED = "no errand has looked at the node: name its KV interface's address in pd_nodes, or let a deploy look (--check pulls no image)"
 
@@ -37,48 +44,81 @@ class Request:
     warnings: list[str] = field(default_factory=list)
 
 
-def observe(request: Request, api: Api) -> dict[str, dict[str, t.Any]]:
-    """The facts of each node, by the name of its place. One that is out of the API server's sight is told so, and has no facts."""
+def observe(request: Request, api: Api) -> dict[str, t.Any]:
+    """{nodes, kept}: the facts of each node, and what the namespace keeps of groups (cluster/places.py puts them together). A node that is
+    out of the API server's sight says so, and what it has is not known."""
     namespace = Namespace(api)
     version = json_text.text(api.get("/version").get("gitVersion"))
     found = [nodes.read(raw, request.settings) for raw in api.listed("/api/v1/nodes")]
     pods, foreign = _pods(namespace, request)
-    records, damaged = namespace.records()
-    locks, held = namespace.locks(), [one for its in namespace.holds().values() for one in its]
-    every = [one.label for one in pods if one.label is not None]
-    # Of a group in the whole cluster, which is one host to who carries it out; what else is there the scheduler minds.
-    digests = {
-        group: observed.digest_of_group(group, every, records.get(group))
-        for group in sorted({str(label["group"]) for label in every} | set(records))
-    }
     of_node: dict[str, list[Found]] = defaultdict(list)
     for one in pods:
         of_node[one.node or ""].append(one)
-    told: dict[str, dict[str, t.Any]] = {}
-    for node in found:
-        mine = of_node.get(node.name, [])
-        if not mine and not any(wanted.meant(node.name, node.labels) for wanted in request.nodes):
-            continue
-        place = f"{request.cluster}/{node.name}"
-        labels = [one.label for one in mine if one.label is not None]
-        told[place] = {
-            **_network(node, request.looked.get(node.name) or {}),
-            **_gpus(node, labels, foreign.get(node.name, [])),
-            "through": request.cluster,
-            "silent": "" if node.ready else f"its kubelet does not report ({node.why})",
-            "members": [_member(one) for one in mine if one.label is not None],
-            "runtimes": {ClusterDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
-            "images": {name: {"exists": True} for name in sorted(node.images)},
-            "records": {g: r for g, r in records.items() if request.groups is None or g in request.groups},
-            "holds": held,
-            "locks": locks,
-            "cordon": None if node.open else {"by": "the cluster", "since": 0.0, "why": "unschedulable"},
-            "damaged": [dict(one._asdict()) for one in damaged],
-            "digests": digests,
-            "state_dir": f"{namespace.namespace}/{node.name}",
-            "hidden": None,
-        }
-    return told
+    members = _members(namespace, pods)
+    told = {
+        node.name: _node(request, node, of_node.get(node.name, []), foreign.get(node.name, []), version, members)
+        for node in found
+        if node.name in of_node or any(wanted.meant(node.name, node.labels) for wanted in request.nodes)
+    }
+    return {"nodes": told, "kept": _kept(namespace, pods, request.groups)}
+
+
+def _kept(namespace: Namespace, pods: t.Sequence[Found], groups: t.Sequence[str] | None) -> dict[str, t.Any]:
+    records, damaged = namespace.records()
+    every = [one.label for one in pods if one.label is not None]
+    return {
+        "records": {group: record for group, record in records.items() if groups is None or group in groups},
+        "locks": namespace.locks(),
+        "holds": [one for its in namespace.holds().values() for one in its],
+        # Of a group in the whole cluster, which is one host to who carries it out; what else is there the scheduler minds.
+        "digests": {
+            group: observed.digest_of_group(group, every, records.get(group))
+            for group in sorted({str(label["group"]) for label in every} | set(records))
+        },
+        "damaged": [dict(one._asdict()) for one in damaged],
+    }
+
+
+def _node(
+    request: Request,
+    node: Node,
+    mine: t.Sequence[Found],
+    foreign: t.Sequence[Plain],
+    version: str,
+    members: t.Mapping[str, dict[str, t.Any]],
+) -> dict[str, t.Any]:
+    looked = request.looked.get(node.name) or {}
+    lost = "" if node.ready else f"its kubelet does not report ({node.why})"
+    shut = lost or ("" if node.open else "unschedulable")
+    labels = [one.label for one in mine if one.label is not None]
+    return {
+        **_network(node, looked),
+        **_gpus(node, labels, foreign),
+        "node": {
+            "cluster": request.cluster,
+            "labels": dict(node.labels),
+            "gpu_resource": node.gpu_resource,
+            "rdma_resource": node.settings.rdma_resource,
+            "looked": bool(looked),
+        },
+        # One that has nothing of ours hides nothing: the API has all Pods.
+        "silent": lost if mine else "",
+        "members": [members[one.name] for one in mine if one.label is not None],
+        "damaged": [
+            {
+                "path": f"Pod {one.name}",
+                "why": "its label cannot be read",
+                "group": json_text.mapping(json_text.mapping(one.pod.get("metadata")).get("labels")).get(names.GROUP),
+                "member": one.name,
+            }
+            for one in mine
+            if one.label is None
+        ],
+        "runtimes": {ClusterDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
+        "images": {name: {"exists": True} for name in sorted(node.images)},
+        "cordon": {"by": "the cluster", "since": 0.0, "why": shut} if shut else None,
+        "hidden": None,
+    }
 
 
 def _pods(namespace: Namespace, request: Request) -> tuple[list[Found], dict[str, list[dict[str, t.Any]]]]:
@@ -138,11 +178,25 @@ def _network(node: Node, looked: Plain) -> dict[str, t.Any]:
     }
 
 
+def _members(namespace: Namespace, pods: t.Sequence[Found]) -> dict[str, dict[str, t.Any]]:
+    """What is told of each member, by its name: how its Pod is, and whom a router knows, which only it can say."""
+    told = {one.name: _member(one) for one in pods if one.label is not None}
+    routers = [one for one in told.values() if one["label"]["role"] == "router" and one["ready"]]
+    if routers:
+        with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(routers))) as pool:
+            for router, (peers, why) in zip(routers, pool.map(registered, t.cast("list[Live]", routers))):
+                router["registered"], router["registered_why"] = peers, why
+    # One that runs and never will serve says so in its log; of those that serve nobody is asked for it.
+    drivers: dict[str, Driver] = {ClusterDriver.name: ClusterDriver(namespace, lambda _part: Pods(namespace.namespace))}
+    loading = [one for one in told.values() if one["state"] == "running" and not one["ready"] and one["since"]]
+    for one in loading:
+        mark_stuck(one, drivers)
+    return told
+
+
 def _member(found: Found) -> dict[str, t.Any]:
     state = found.state
-    told: dict[str, t.Any] = {**live_of(found), "ready": state.state == "running" and state.ready}
-    if state.state == "running" and not state.ready:
-        told["why"] = state.why or "kubelet has not seen it ready"
+    told: dict[str, t.Any] = {**live_of(found)}
     if state.draining or state.going:
         told["draining"] = True
     if state.image:

@@ -10,15 +10,17 @@ import json
 import typing as t
 
 from .._core.cluster import names
+from .._core.cluster.places import node_of
 from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Damaged
+from . import endpoint
 from .api import ConflictError
 from .namespace import Namespace
 
 
 class ClusterStore:
-    """Implements store.Store for all nodes. The mutex is the host's lock: runs on other machines are kept apart by the group's Lease, and
-    by the API, where names are unique and ports and devices are counted."""
+    """Implements store.Store for all nodes. Orders of one call take turns here; runs on other machines are kept apart by the group's Lease,
+    and by the API, where names are unique and ports and devices are counted."""
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
@@ -29,11 +31,15 @@ class ClusterStore:
 
     @contextlib.contextmanager
     def lock(self, wait: float = 0) -> t.Iterator[None]:  # noqa: ARG002 - of the protocol: threads wait for each other here
-        with self.namespace.mutex:
+        with self.namespace.turns:
             yield
 
     def labels(self) -> list[dict[str, t.Any]]:
         return [one.label for one in self.namespace.pods() if one.label is not None]
+
+    def beside(self, place: str) -> list[dict[str, t.Any]]:  # noqa: ARG002
+        """Nobody: a Pod says which ports of its node and how many devices it takes, and the scheduler refuses the second one."""
+        return []
 
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         found = self.namespace.pod(member)
@@ -50,6 +56,16 @@ class ClusterStore:
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
         self.namespace.write_record(group, record)
+
+    def bury(self, group: str, hosts: t.Collection[str]) -> None:
+        """Take the Pods that lost nodes had from the API: a node that comes back after all ends what is not there any more."""
+        nodes = {node_of(host) for host in hosts}
+        for one in self.namespace.pods():
+            if one.label is not None and one.label.get("group") == group and one.node in nodes:
+                self.namespace.api.delete(self.namespace.path("pods", one.name), gracePeriodSeconds=0)
+
+    def serve(self, group: str, registered: bool, check: bool) -> bool:
+        return endpoint.serve(self.namespace, group, registered, check)
 
     def damaged(self) -> list[Damaged]:
         """Records, and Pods whose label cannot be read."""

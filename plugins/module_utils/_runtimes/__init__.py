@@ -12,6 +12,7 @@ from .._core.runtimes import options, table
 from .errors import HostError
 from .protocol import Driver
 from .state import State
+from .store import Store
 
 
 # Each brings a library or a protocol of its own, so only the one that is asked for is imported. Ansible ships a host what it finds in
@@ -57,7 +58,7 @@ def driver(name: str, state: State, runtime_options: t.Mapping[str, t.Any] | Non
     return DRIVERS[name]()(state, **given)
 
 
-def used(state: State, group: str | None = None) -> list[str]:
+def used(state: Store, group: str | None = None) -> list[str]:
     """The runtimes of the members on this host, or of those of one group."""
     labels = [label for label in state.labels() if group in (None, label.get("group"))]
     return sorted({str(label["runtime"]) for label in labels if label.get("runtime") in DRIVERS})

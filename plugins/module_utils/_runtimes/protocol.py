@@ -12,13 +12,15 @@ from .._probes.elsewhere import Container
 from .store import Damaged
 
 
-class Ended(t.TypedDict, total=False):
-    """What is told only of a member that has ended: the last line of its log, cut."""
+class Sometimes(t.TypedDict, total=False):
+    """What is not told of every member: of one that has ended the last line of its log, cut; and whether it is ready, where its runtime
+    asks that itself."""
 
     log_line: str
+    ready: bool
 
 
-class Live(Ended):
+class Live(Sometimes):
     """A member as its host sees it. `state` is running, restarting, exited or missing (_core/facts/observed.py)."""
 
     label: dict[str, t.Any]

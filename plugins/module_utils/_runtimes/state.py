@@ -114,6 +114,16 @@ class State:
         """The label of every member of every group, in a fixed order. What cannot be read is in `damaged`."""
         return self._all_labels()[0]
 
+    def bury(self, group: str, hosts: t.Collection[str]) -> None:
+        """What another host had is that host's."""
+
+    def serve(self, group: str, registered: bool, check: bool) -> bool:  # noqa: ARG002
+        """A host has no such way: hooks tell clients."""
+        return False
+
+    def beside(self, place: str) -> list[dict[str, t.Any]]:  # noqa: ARG002 - a host is one place
+        return self.labels()
+
     def _all_labels(self) -> tuple[list[dict[str, t.Any]], list[Damaged]]:
         found, damaged = [], []
         for group in _entries(self.groups_dir):

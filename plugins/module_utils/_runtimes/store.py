@@ -31,6 +31,9 @@ class Store(t.Protocol):
     def labels(self) -> list[dict[str, t.Any]]:
         """The label of every member of every group that can be read."""
 
+    def beside(self, place: str) -> list[dict[str, t.Any]]:
+        """The labels of members that share ports and GPUs with who comes to a place."""
+
     def label(self, group: str, member: str) -> dict[str, t.Any] | None:
         """One label; raises DamagedError for one that cannot be believed."""
 
@@ -43,6 +46,14 @@ class Store(t.Protocol):
         """One record; raises DamagedError for one that cannot be believed."""
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None: ...
+
+    def bury(self, group: str, hosts: t.Collection[str]) -> None:
+        """Have what these places had of a group not come back, where the store is told of it by who brings it back. They are stated to be
+        off: nothing is waited for."""
+
+    def serve(self, group: str, registered: bool, check: bool) -> bool:
+        """Have clients find the group's router, or not find it, where the store has a way to tell them. Whether that changes anything; a
+        check changes nothing."""
 
     def damaged(self) -> list[Damaged]:
         """What could not be read."""

@@ -21,6 +21,8 @@ GENERATION = f"{DOMAIN}/generation"
 # Annotations. The label as JSON is the truth, the labels above are for people and for selectors.
 LABEL = f"{DOMAIN}/label"
 MANIFEST = f"{DOMAIN}/manifest"
+# On the Pod of the router that clients may be sent to.
+SERVING = f"{DOMAIN}/serving"
 DRAINING = f"{DOMAIN}/draining"
 START = f"{DOMAIN}/start"
 FILE = f"{DOMAIN}/file-"
@@ -41,6 +43,11 @@ def legal(name: str) -> bool:
 def of_group(group: str) -> str:
     """The name of a group's record, lock and endpoint."""
     return f"pd-{group}"
+
+
+def of_service(group: str) -> str:
+    """The name by which clients in the cluster find a group: a DNS-1035 label, which has no dots."""
+    return of_group(group).replace(".", "-")
 
 
 def of_secrets(group: str, generation: int) -> str:

@@ -29,6 +29,8 @@ _ONCE = f"{INSIDE}-once"
 # What an object may have of annotations, in bytes, less what is not the files'.
 FILES_LIMIT = 200 * 1024
 _PROBE_EVERY = 2
+# Of a mount, and not of its volume.
+_SUB_PATH = "subPath"
 # Status of a start that the script refuses, as that of the other runtimes.
 REFUSED = 78
 SAID = "inferops.pd: not started: "
@@ -37,7 +39,8 @@ SAID = "inferops.pd: not started: "
 @dataclass(frozen=True)
 class Pods:
     """What the cluster and the spec's block `kubernetes` say of all members of a group. `gpu_resource` is the device plugin's name for a
-    GPU, `rdma` of (resource, count) for engines, `model` a volume for the folder of the model; `overlay` is merged under all of ours."""
+    GPU, `rdma` of (resource, count) for engines, `model` a volume for the folder of the model, with its `subPath`; `overlay` is merged
+    under all of ours."""
 
     namespace: str
     gpu_resource: str = "nvidia.com/gpu"
@@ -52,6 +55,12 @@ class Pods:
     drop_all: bool = False
     seccomp: str | None = None
     overlay: Plain = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, namespace: str, raw: Plain) -> Pods:
+        """As a part of the plan carries it (Kubernetes.settings)."""
+        known: dict[str, t.Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in raw.items()}
+        return cls(namespace=namespace, **known)
 
 
 def render(member: Member, part: Part, label: t.Mapping[str, t.Any], node: str, pods: Pods) -> dict[str, t.Any]:
@@ -186,7 +195,7 @@ def _container(member: Member, part: Part, group: str, generation: int, pods: Po
         ],
         "ports": [{"containerPort": port, "hostPort": port} for port in sorted(part.held_ports)],
         "resources": _resources(member, part, pods, moves),
-        "volumeMounts": _mounts(part),
+        "volumeMounts": _mounts(part, pods),
         "readinessProbe": _ready(member, part),
         "securityContext": _capabilities(pods, moves),
         # The last words of the log tell a person why it ended.
@@ -292,7 +301,7 @@ def _volumes(part: Part, pods: Pods) -> list[dict[str, t.Any]]:
         found.append({"name": "pd-shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(size)}})
     if part.model:
         volume = pods.model or {"hostPath": {"path": part.model, "type": "Directory"}}
-        found.append({"name": "pd-model", **volume})
+        found.append({"name": "pd-model", **{key: one for key, one in volume.items() if key != _SUB_PATH}})
     found += [
         {"name": f"pd-mount-{number}", "hostPath": {"path": forms.mount(mount).source}}
         for number, mount in enumerate(part.mounts)
@@ -300,7 +309,7 @@ def _volumes(part: Part, pods: Pods) -> list[dict[str, t.Any]]:
     return found
 
 
-def _mounts(part: Part) -> list[dict[str, t.Any]]:
+def _mounts(part: Part, pods: Pods) -> list[dict[str, t.Any]]:
     found: list[dict[str, t.Any]] = [
         {"name": "pd", "mountPath": INSIDE, "readOnly": True},
         {"name": "pd-once", "mountPath": _ONCE},
@@ -308,7 +317,9 @@ def _mounts(part: Part) -> list[dict[str, t.Any]]:
     if part.ipc != "host":
         found.append({"name": "pd-shm", "mountPath": "/dev/shm"})
     if part.model:
-        found.append({"name": "pd-model", "mountPath": part.model, "readOnly": True})
+        within = (pods.model or {}).get(_SUB_PATH)
+        sub_path = {_SUB_PATH: within} if within else {}
+        found.append({"name": "pd-model", "mountPath": part.model, "readOnly": True, **sub_path})
     for number, mount in enumerate(part.mounts):
         given = forms.mount(mount)
         found.append(

@@ -243,6 +243,30 @@ Facts = t.Mapping[str, t.Any]
 
 
 @dataclass(frozen=True)
+class Node:
+    """What a place is in its cluster, the inventory host `cluster`: its labels, under which names it gives GPUs and RDMA devices to Pods,
+    and whether anything of ours has `looked` around on it: the API knows no model, and no interface of a node."""
+
+    cluster: str
+    labels: t.Mapping[str, str] = field(default_factory=dict)
+    gpu_resource: str | None = None
+    rdma_resource: str | None = None
+    looked: bool = False
+
+    @classmethod
+    def read(cls, value: Checked) -> Node:
+        given = value.raw.get("labels")
+        labels = {str(key): str(one) for key, one in given.items()} if isinstance(given, t.Mapping) else {}
+        return cls(
+            cluster=value.text("cluster"),
+            labels=labels,
+            gpu_resource=_maybe(value, "gpu_resource"),
+            rdma_resource=_maybe(value, "rdma_resource"),
+            looked=bool(value.raw.get("looked")),
+        )
+
+
+@dataclass(frozen=True)
 class Host:
     """One host's facts, each read and checked. `unread` says of those that could not be believed what is wrong: they are as if not there.
     `plain` are the facts as they came."""
@@ -284,6 +308,8 @@ class Host:
     executables: t.Mapping[str, Facts] = field(default_factory=dict)
     images: t.Mapping[str, Facts] = field(default_factory=dict)
     runtimes: t.Mapping[str, Facts] = field(default_factory=dict)
+    # Of a place in a cluster; None for a host that carries out its own.
+    node: Node | None = None
     unread: tuple[str, ...] = ()
     # The host as a mode sees it for which another KV interface is right, by what it needs of it.
     planes: t.Mapping[str, Host] = field(default_factory=dict, repr=False, compare=False)
@@ -295,6 +321,11 @@ class Host:
             return self
         planes = {plane: replace(other, cordon=cordon) for plane, other in self.planes.items()}
         return replace(self, cordon=cordon, planes=planes)
+
+    @property
+    def through(self) -> str:
+        """The inventory host that carries out what is planned for this one: itself, or its cluster."""
+        return self.node.cluster if self.node else self.name
 
     def digest_of(self, group: str) -> str:
         """What of this host a plan for `group` rests on when it takes no place there."""
@@ -405,6 +436,7 @@ def read_host(name: str, raw: t.Any, reader: record.Reader | None = None) -> Hos
         executables=facts.mappings("executables"),
         images=facts.mappings("images"),
         runtimes=facts.mappings("runtimes"),
+        node=facts.value(lambda value: Node.read(value.within("node")) if value.raw.get("node") else None),
         unread=tuple(dict.fromkeys(facts.unread)),
         plain=facts.raw,
     )

@@ -153,8 +153,16 @@ def _part(group: Group, compiled: CompiledRole, host: Host, seat: Seat, values: 
         devices=tuple(role.devices),
         limits=role.resources,
         labels=labels,
+        through=host.through,
         ipc="host" if role.host_ipc and traits.containers else None,
+        pod=_pod(group, host) if traits.pods else {},
     )
+
+
+def _pod(group: Group, host: Host) -> Plain:
+    """How the member is a Pod, by the spec and by what its node calls the devices that it gives away."""
+    node = host.node
+    return group.kubernetes.settings(node.gpu_resource if node else None, node.rdma_resource if node else None)
 
 
 def _vendor(host: Host, seat: Seat) -> str | None:

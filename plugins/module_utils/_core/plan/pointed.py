@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..cluster.places import cluster_of
 from ..facts.observed import Host
 from ..facts.stands import both
 
@@ -34,6 +35,7 @@ def pointed(names: t.Iterable[str], hosts: t.Mapping[str, Host], inventory: t.Co
         its = {place.host for record in records for place in record.members}
         its |= {host for record in records if record.beside for host in record.beside.hosts}
         its |= {grave.host for record in records for grave in record.tombstones}
+        its = {_asked(host, inventory) for host in its}
         found |= its
         strangers = sorted(its - set(inventory))
         if not records:
@@ -43,3 +45,9 @@ def pointed(names: t.Iterable[str], hosts: t.Mapping[str, Host], inventory: t.Co
                 f"its record names {', '.join(strangers)}, not in the inventory: it may be there under another name"
             )
     return Pointed(frozenset(found), why)
+
+
+def _asked(host: str, inventory: t.Collection[str]) -> str:
+    """Who is asked about a host: itself, or the cluster of which it is a node."""
+    cluster = cluster_of(host)
+    return cluster if host not in inventory and cluster in inventory else host

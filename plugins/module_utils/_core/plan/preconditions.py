@@ -219,7 +219,9 @@ def _check_models(
         places.setdefault(group.on_host(role, group.model), []).append(role)
     for path, readers in places.items():
         facts = host.model(path) if path else {}
-        if path is None or facts.get("exists"):
+        # Of a cluster's node that nobody has looked at nothing is known of this: it is told as that.
+        unseen = host.node is not None and not host.node.looked
+        if path is None or facts.get("exists") or unseen:
             prints.setdefault(str(facts.get("fingerprint") or ""), []).append(host.name)
             continue
         where = "" if path == group.model else f" ({path} on the host, by the mounts of {' and '.join(readers)})"

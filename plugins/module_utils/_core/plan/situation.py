@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..base.words import about, by_number
+from ..cluster.places import cluster_of
 from ..facts.applied import Applied
 from ..facts.observed import Damage, Host, LiveMember
 from ..facts.record import Record, ended_alike
@@ -31,6 +32,7 @@ To = t.Literal["spec", "applied", "previous"]
 
 
 _ABSENT, _LEFT_OUT, _SILENT = "is not in the inventory", "was left out of this run", "did not answer"
+_NO_NODE = "is no node of its cluster"
 _PASSED = "was not looked at in this run"
 _HIDDEN = "does not show what it runs to this user"
 
@@ -47,6 +49,8 @@ class Reach:
     complaints: t.Mapping[str, str] = field(default_factory=dict)
     # Those of the run that it did not look at, since nothing that it saw points at them (pointed.py).
     passed: t.Collection[str] = ()
+    # The clusters that showed their nodes, which are hosts by the names CLUSTER/NODE.
+    clusters: t.Collection[str] = ()
 
     def why(self, host: str) -> str:
         """Why nothing is known of a host, in words that follow its name."""
@@ -55,6 +59,9 @@ class Reach:
         if host in self.hidden:
             return _HIDDEN
         if self.inventory is not None and host not in self.inventory:
+            cluster = cluster_of(host)
+            if cluster:
+                return _NO_NODE if cluster in self.clusters else self.why(cluster)
             return _ABSENT
         if host in self.passed:
             return _PASSED
@@ -80,7 +87,7 @@ class Reach:
 
     def maybe_gone(self, hosts: t.Iterable[str]) -> list[str]:
         """Those that may be switched off for good. One that answers, or was not asked, lives for all that is known."""
-        return [host for host in sorted(hosts) if self.why(host) in (_SILENT, _ABSENT)]
+        return [host for host in sorted(hosts) if self.why(host) in (_SILENT, _ABSENT, _NO_NODE)]
 
     def ways_out(self, hosts: t.Iterable[str]) -> str:
         """What brings these hosts back, each way once."""
@@ -92,6 +99,7 @@ class Reach:
         it = by_number(hosts, "it", "them")
         return {
             _ABSENT: f"Put {it} back into the inventory (in AWX, enable {it}).",
+            _NO_NODE: f"Let {it} join {by_number(hosts, 'its', 'their')} cluster again.",
             _LEFT_OUT: "Run without --limit, and with pd_hosts covering it.",
             _PASSED: "Run without pd_group: then every host of the play is looked at.",
             _SILENT: f"Bring the {by_number(hosts, 'host', 'hosts')} back.",

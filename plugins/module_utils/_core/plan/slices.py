@@ -21,6 +21,7 @@ from .value import RouterStep
 class _Draft:
     """A slice while it is made: the fields are those of a Slice."""
 
+    through: str
     part: bool
     seen: Seen
     present: list[str] = field(default_factory=list)
@@ -43,9 +44,9 @@ class _Draft:
         if runtime and runtime not in self.runtimes:
             self.runtimes.append(runtime)
 
-    def made(self, host: str) -> Slice:
+    def made(self) -> Slice:
         return Slice(
-            through=host,
+            through=self.through,
             part=self.part,
             present=tuple(self.present),
             absent=tuple(self.absent),
@@ -72,9 +73,9 @@ class _Slices:
         watched = {*watched, *(grave.host for grave in situation.tombstones)}
         watched |= {place.host for place in situation.noted.members} if situation.noted else set()
         self.situation = situation
+        seen = {h for h in watched if h in hosts and h not in reality.silent}
         self.of = {
-            host: _draft(hosts[host], name, host in parts)
-            for host in sorted(parts | {h for h in watched if h in hosts and h not in reality.silent})
+            host: _draft(hosts[host], name, host in parts) for host in sorted(parts | _enough(seen, parts, hosts))
         }
 
     def hold_vacated(self, stay: t.Mapping[tuple[str, str], set[int]]) -> None:
@@ -97,11 +98,24 @@ class _Slices:
                 self.of[host].holds.append(Vacated(name, formation, url, vacated))
 
     def made(self) -> dict[str, Slice]:
-        return {host: mine.made(host) for host, mine in self.of.items()}
+        return {host: mine.made() for host, mine in self.of.items()}
+
+
+def _enough(watched: set[str], parts: set[str], hosts: t.Mapping[str, Host]) -> set[str]:
+    """Those of the hosts without a part that are needed for their locks. All nodes of a cluster have one between them: where it is locked
+    for a part already, or for the first of its nodes, the others add nothing."""
+    locked = {hosts[host].through for host in parts if host in hosts}
+    found: set[str] = set()
+    for host in sorted(watched):
+        seen = hosts[host]
+        if seen.node is None or seen.through not in locked:
+            locked.add(seen.through)
+            found.add(host)
+    return found
 
 
 def _draft(host: Host, name: str, part: bool) -> _Draft:
-    return _Draft(part, Seen(host.digest_of(name), cordoned=host.cordon is not None))
+    return _Draft(host.through, part, Seen(host.digest_of(name), cordoned=host.cordon is not None))
 
 
 def slices_of(

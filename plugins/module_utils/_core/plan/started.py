@@ -50,6 +50,7 @@ def as_started(member: LiveMember, host: Host, seat: Seat, record: Record, share
         files=tuple({k: _filled(v, values) for k, v in file.items()} for file in role.files),
         limits=role.resources,
         labels=label.plain,
+        through=host.through,
     )
     return Member(
         id=member.id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.finding import Findings
+from ..cluster.places import asking
 from ..model import kv_size, model_config
 from ..model.kv_size import KvSize
 from ..model.layers import Unknown
@@ -69,7 +70,7 @@ def _reached(flight: Preflight, findings: Findings) -> None:
             findings.error(
                 "preflight-silent",
                 f"{name} did not try its peers.",
-                f"Make it answer: ansible -m ping {name}",
+                f"Make it answer: {asking(name)}",
                 [],
                 name,
             )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ..base.finding import Findings
 from ..base.words import by_number, counted, names
+from ..cluster.places import asking
 from ..facts.observed import Host
 from ..plan.situation import Request
 from ..plan.value import Plan
@@ -86,7 +87,7 @@ def judge_hosts(flight: Preflight, findings: Findings) -> None:
             findings.error(
                 "preflight-silent",
                 f"{name} gave no answer to the preflight.",
-                f"Make it answer: ansible -m ping {name}",
+                f"Make it answer: {asking(name)}",
                 [],
                 name,
             )

@@ -100,8 +100,13 @@ def out_of_reach(results: Results, host: str) -> bool:
 
 
 def parts(plan: Plan) -> dict[str, Slice]:
-    """The slices of hosts that have something of the group: the others are locked, and nothing is asked of them."""
-    return {host: here for host, here in plan.hosts.items() if here.part}
+    """What each host has to do that has something of the group, or a cluster in all of its places: the others are locked, and nothing is
+    asked of them."""
+    found: dict[str, list[Slice]] = {}
+    for here in plan.hosts.values():
+        if here.part:
+            found.setdefault(here.through, []).append(here)
+    return {host: Slice.together(its) if len(its) > 1 else its[0] for host, its in found.items()}
 
 
 def _members(plan: Plan, results: Results, readiness: str) -> Verdict:
@@ -119,7 +124,7 @@ def _members(plan: Plan, results: Results, readiness: str) -> Verdict:
     for name in plan.unknown if kind.joined else ():
         verdict.failed.setdefault(name, failure(None, nobody, outcome="unknown"))
     verdict.unreachable = sorted(host for host in parts(plan) if out_of_reach(results, host))
-    for host in plan.hosts:
+    for host in plan.through:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
         if said:
             verdict.problems[host] = said
@@ -178,15 +183,15 @@ def _serves_without(plan: Plan, verdict: Verdict) -> bool:
 def locked(plan: Plan, results: Results) -> Verdict:
     """Whether every host that the plan rests on has given its lock, and found the plan up to date. Where one has not, nothing changes."""
     verdict = Verdict("lock")
-    verdict.unreachable = sorted(host for host in plan.hosts if out_of_reach(results, host))
-    for host in plan.hosts:
+    verdict.unreachable = sorted(host for host in plan.through if out_of_reach(results, host))
+    for host in plan.through:
         said = [reason(r) for r in results.get(host) or () if refusal(r)]
         if said:
             verdict.problems[host] = said
     verdict.good = verdict.complete = not (verdict.unreachable or verdict.problems)
     if verdict.good:
         verdict.msg = (
-            f"{_subject(plan)}: {counted(len(plan.hosts), 'host')} {by_number(plan.hosts, 'is', 'are')} locked."
+            f"{_subject(plan)}: {counted(len(plan.through), 'host')} {by_number(plan.through, 'is', 'are')} locked."
         )
         return verdict
     silent = [f"- {host} has not answered since the plan was made." for host in verdict.unreachable]

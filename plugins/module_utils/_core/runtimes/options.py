@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base.errors import PdError
-from .table import NAMES, RUNTIMES
+from .table import ON_HOSTS, RUNTIMES
 from .traits import Option
 
 NAME = "runtime_options"
@@ -38,9 +38,9 @@ def of_variables(
 def read(given: t.Mapping[str, t.Any] | None) -> Options:
     """Every option of every runtime, with its default where it is left out. PdError for what is none, or cannot be one."""
     written = given or {}
-    _known(NAME, written, NAMES)
+    _known(NAME, written, ON_HOSTS)
     found: Options = {}
-    for one in RUNTIMES:
+    for one in (one for one in RUNTIMES if one.name in ON_HOSTS):
         where, its = f"{NAME}.{one.name}", written.get(one.name) or {}
         if not isinstance(its, t.Mapping):
             raise PdError(f"{where}: {its!r} is no dictionary of options by name.")

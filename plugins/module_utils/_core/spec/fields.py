@@ -210,6 +210,8 @@ class Group:
         """Where a path that a member of `role` reads is on its host: in a container, by its mounts. None where nobody can tell."""
         if not table.traits_of(self.runtime).containers:
             return path
+        if path == self.model and self.kubernetes.model is not None:
+            return self.kubernetes.model_on_node
         values = {"group": self.name, "role": role, "model": self.model, "served_model_name": self.served_model_name}
         mounts = self.roles[role].mounts
         return Mounts(placeholders.fill(m, values, True) if isinstance(m, str) else m for m in mounts).on_host(path)

@@ -67,6 +67,31 @@ class Kubernetes:
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         return {key: value for key, value in plain.items() if value != _NOTHING[key]}
 
+    @property
+    def model_on_node(self) -> str | None:
+        """Where the model is on a node by `model`; None where it comes from a volume that is no node's."""
+        path = ((self.model or {}).get("hostPath") or {}).get("path")
+        return "/".join([path.rstrip("/"), *filter(None, [(self.model or {}).get("subPath")])]) if path else None
+
+    def settings(self, gpu_resource: str | None, rdma_resource: str | None) -> dict[str, t.Any]:
+        """What a Pod of it is made with, on a node that gives GPUs and RDMA devices under these names (cluster/pod.py: Pods)."""
+        resource = self.rdma_resource or rdma_resource
+        found: dict[str, t.Any] = {
+            "gpu_resource": gpu_resource,
+            "rdma": [resource, self.rdma] if self.rdma and resource else None,
+            "model": self.model,
+            "service_account": self.service_account,
+            "priority_class": self.priority_class,
+            "runtime_class": self.runtime_class,
+            "pull_secrets": list(self.image_pull_secrets),
+            "tolerations": [dict(one) for one in self.tolerations],
+            "run_as_non_root": self.run_as_non_root,
+            "drop_all": self.drop_all,
+            "seccomp": self.seccomp,
+            "overlay": dict(self.pod),
+        }
+        return {key: value for key, value in found.items() if value}
+
 
 _NOTHING = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(Kubernetes()).items()}
 NOTHING = Kubernetes()

@@ -44,7 +44,8 @@ class Port:
 
 @dataclass(frozen=True)
 class Sight:
-    """One look at a member. `process` is running, restarting, exited or missing; `health` the HTTP status, None without an answer."""
+    """One look at a member. `process` is coming (it has not been started yet), running, restarting, exited or missing; `health` the HTTP
+    status, None without an answer."""
 
     process: str
     pid: int | None = None
@@ -128,6 +129,8 @@ def _process(sight: Sight, memory: Memory) -> Judgement | None:
     running = sight.process == "running" and sight.pid is not None
     if running and (exits == 0 or sight.health == 200):
         return None
+    if sight.process == "coming":
+        return Judgement("loading", sight.process_why or "it has not been started yet")
     told = f" ({sight.process_why})" if sight.process_why else ""
     if sight.process == "missing":
         return Judgement("failed", f"it is not there{told}", None, "Deploy again.")

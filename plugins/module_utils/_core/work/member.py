@@ -100,6 +100,8 @@ class Part:
     labels: Plain = field(default_factory=dict)
     through: str = ""
     ipc: str | None = field(default=None, metadata=IF_ANY)
+    # How a Pod is made of it, where it is one (cluster/pod.py).
+    pod: Plain = field(default_factory=dict, metadata=IF_ANY)
 
     def __post_init__(self) -> None:
         if not self.through:
@@ -133,6 +135,7 @@ class Part:
             labels=raw.get("labels") or {},
             through=raw.get("through") or raw["host"],
             ipc=raw.get("ipc"),
+            pod=raw.get("pod") or {},
         )
 
 

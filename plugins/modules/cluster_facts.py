@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_facts
+short_description: Look at a Kubernetes cluster and the members that run there
+version_added: 0.3.0
+description:
+  - Tells of each node of a cluster what M(inferops.pd.host_facts) tells of a host, as far as the API knows it, and what the namespace keeps
+    of groups - records, locks, held ports.
+  - It starts nothing in the cluster and changes nothing.
+  - M(inferops.pd.host_facts) runs it by itself on an inventory host that stands for a cluster, which has the variable C(pd_cluster).
+author:
+  - The inferops.pd contributors (@inferops)
+requirements:
+  - kubernetes >= 28
+extends_documentation_fragment:
+  - inferops.pd.attributes
+  - inferops.pd.attributes.actiongroup_pd
+  - inferops.pd.attributes.facts_module
+options:
+  cluster:
+    description:
+      - How the cluster is reached and what the inventory says of its nodes, as JSON text.
+      - M(inferops.pd.host_facts) fills it in from C(pd_cluster) and C(pd_nodes).
+    type: str
+    required: true
+  groups:
+    description: The groups whose records to return. Left out, all.
+    type: list
+    elements: str
+seealso:
+  - module: inferops.pd.host_facts
+"""
+
+EXAMPLES = r"""
+# In the inventory: k1: {ansible_connection: local, pd_cluster: {namespace: inference, kubeconfig: ~/.kube/config}}
+- name: Look at the cluster
+  inferops.pd.host_facts:
+  register: pd_facts
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: What was found.
+  returned: success
+  type: dict
+  contains:
+    pd_places:
+      description: The places of the plan that the cluster has.
+      returned: success
+      type: dict
+      contains:
+        nodes:
+          description: The facts of each node, by its name, as C(pd_host) of M(inferops.pd.host_facts) has them for a host.
+          returned: success
+          type: dict
+        kept:
+          description: What the namespace keeps of groups - C(records), C(locks), C(holds), C(digests), and what was C(damaged).
+          returned: success
+          type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._core.base.errors import PdError
+from ..module_utils._kube.cluster import Cluster
+from ..module_utils._kube.observe import Request, observe
+
+
+def argument_spec() -> dict[str, dict[str, object]]:
+    """The options, as DOCUMENTATION lists them."""
+    return {
+        "cluster": {"type": "str", "required": True, "no_log": True},
+        "groups": {"type": "list", "elements": "str"},
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    try:
+        cluster = Cluster.read(module.params["cluster"])
+        request = Request(cluster.name, cluster.nodes, groups=module.params["groups"])
+        places = observe(request, cluster.open().namespace.api)
+    except PdError as exc:
+        module.fail_json(msg=str(exc))
+    for warning in request.warnings:
+        module.warn(warning)
+    module.exit_json(changed=False, ansible_facts={"pd_places": places})
+
+
+if __name__ == "__main__":
+    main()
