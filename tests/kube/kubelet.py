@@ -247,7 +247,8 @@ class Worker:
         self.path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
         self._thread = threading.Thread(target=self._run, name=f"pod-{self.name}", daemon=True)
         self._gone, self._lost = threading.Event(), threading.Event()
-        self._again = False
+        # Beyond its deadline.
+        self._over = self._again = False
         self._process: Rooted | None = None
         self._restarts = 0
         self._last: dict[str, t.Any] = {}
@@ -318,7 +319,7 @@ class Worker:
         self._await_deletion()
 
     def _restart(self, ended: dict[str, t.Any]) -> bool:
-        if self._end_from is not None or self._gone.is_set():
+        if self._end_from is not None or self._over or self._gone.is_set():
             return False
         if self._lost.is_set():
             self._lost.clear()
@@ -366,19 +367,20 @@ class Worker:
         """Stand by until the container has ended: why the Pod is over beside that, if it is."""
         process, deadline = t.cast("Rooted", self._process), self.pod["spec"].get("activeDeadlineSeconds")
         asked = killed = False
-        end, why = 0.0, ""
+        late, why = 0.0, ""
         while process.poll() is None:
             now = time.monotonic()
             if self._gone.is_set() or self._lost.is_set():
                 process.kill()
                 break
             if deadline and self._begun and now > self._begun + deadline and not why:
-                why, self._end_from = "DeadlineExceeded", self._end_from or now
-            if self._end_from is not None:
-                grace = self.pod["metadata"].get("deletionGracePeriodSeconds")
-                end = self._end_from + (
-                    grace if grace is not None else self.pod["spec"].get("terminationGracePeriodSeconds", 30)
-                )
+                late, why = now, "DeadlineExceeded"
+                self._over = True
+            told = self._end_from or late
+            if told:
+                meta, spec = self.pod["metadata"], self.pod["spec"]
+                grace = meta.get("deletionGracePeriodSeconds")
+                end = told + (spec.get("terminationGracePeriodSeconds", 30) if grace is None else grace)
                 if not asked:
                     asked = True
                     process.send(signal.SIGTERM)

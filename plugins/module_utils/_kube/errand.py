@@ -21,7 +21,7 @@ from .._core.cluster.errand_pod import CODE_FILE, SCHEDULE, Errand, Seen
 from .._core.cluster.pod import ENGINE, Pods
 from .._errand import answer
 from .._runtimes.errors import HostError
-from .api import ConflictError, NotFoundError
+from .api import ConflictError
 from .code import Code, code
 from .namespace import Namespace
 
@@ -111,7 +111,6 @@ class Errands:
     def _await(self, errand: Errand, name: str) -> None:
         """Return when it has ended well. Raises ErrandError."""
         begun = time.monotonic()
-        told = False
         while True:
             pod = self.namespace.api.find(self.namespace.path("pods", name))
             waited = time.monotonic() - begun
@@ -130,18 +129,19 @@ class Errands:
                 raise ErrandError(
                     errand, f"it did not end within {round(waited)} s ({_doing(found)})", _NODE_UP, "DeadlineExceeded"
                 )
-            told = told or waited > _QUIET
-            time.sleep(_POLL if not told else 3 * _POLL)
+            # One that is short is short to wait for.
+            time.sleep(_POLL if waited < _QUIET else 3 * _POLL)
 
     def _judge_events(self, errand: Errand, name: str) -> None:
         """A volume that cannot be mounted is told by events alone. Without the right to read them its deadline ends the errand."""
         selector = f"involvedObject.name={name},reason=FailedMount"
+        events: list[dict[str, t.Any]] = []
         with contextlib.suppress(HostError):
             events = self.namespace.api.listed(self.namespace.path("events"), fieldSelector=selector)
-            said = [printable(json_text.text(one.get("message"))).strip() for one in events]
-            for folder in errand.folders:
-                if any(folder in one and "hostPath type check failed" in one for one in said):
-                    raise _NotThereError(errand, folder)
+        said = [printable(json_text.text(one.get("message"))).strip() for one in events]
+        for folder in errand.folders:
+            if any(folder in one and "hostPath type check failed" in one for one in said):
+                raise ErrandError(errand, f"{folder} is no folder of the node", word="FailedMount")
 
     def _answer(self, errand: Errand, token: str) -> dict[str, t.Any]:
         path = self.namespace.path("pods", names.of_errand(token), "log")
@@ -192,15 +192,5 @@ _NODE_UP = "Is the node up? kubectl get node shows it."
 _NO_LOG = "Is kubelet in reach of the API server, and the right pods/log given? Run again."
 
 
-class _NotThereError(ErrandError):
-    """A folder of the node that is to be looked at is not there."""
-
-    def __init__(self, errand: Errand, folder: str) -> None:
-        super().__init__(errand, f"{folder} is no folder of the node", word="FailedMount")
-
-
 def _doing(found: Seen) -> str:
     return found.waits or "it runs"
-
-
-__all__ = ["Errand", "Errands", "NotFoundError", "Outcome"]
