@@ -74,6 +74,11 @@ test-awx: env-tools ## Run the example's job templates on a real AWX (needs root
 	@tests/awx/setup.sh
 	@tests/env/pytest.sh awx tools tests/awx -v --durations=0 --durations-min=1 $(ARGS)
 
+.PHONY: test-kubernetes
+test-kubernetes: env-tools ## Run groups on a real control plane of Kubernetes, which is built from Debian's sources the first time (needs root)
+	@tests/kube/build.sh
+	@tests/env/pytest.sh kubernetes tools tests/kube -v --durations=0 --durations-min=1 $(ARGS)
+
 .PHONY: fuzz
 fuzz: env-tools ## Throw odd inputs at all that comes in from outside (FUZZ_MINUTES=10; WORDS="logs metrics" for some)
 	@cd tests && PYTHONPATH="$(CURDIR)/.build/collections" $(VENV)/tools/bin/python -m fuzz $(WORDS)

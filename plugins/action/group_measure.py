@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._core.facts.observed import read_host
+from ..plugin_utils._action import facts_of
 from ..plugin_utils._counted import read_of
 from ..plugin_utils._rollout_host import RolloutHostAction
 
@@ -22,8 +23,8 @@ class ActionModule(RolloutHostAction):
     def act(self) -> dict[str, t.Any]:
         _folder, turn, known = self.begin()
         said = self.results_of(self.args["register"], hosts=[self.host]).get(self.host) or {}
-        facts = (said.get("ansible_facts") or {}).get("pd_host")
-        members = read_host(self.host, facts).members if facts else ()
+        facts = facts_of(self.host, said) or {}
+        members = [one for name, told in facts.items() for one in read_host(name, told).members]
         asked: dict[str, list[dict[str, t.Any]]] = {}
         for name in turn["measures"]:
             one_of = (known[name].standing.stand, known[name].formation)

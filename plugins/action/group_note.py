@@ -30,6 +30,7 @@ class ActionModule(RolloutHostAction):
             }
             for name, note in mine.items()
         }
-        arguments = {"notes": given, "holder": self.who, "state_dir": self.runtime_options().get("state_dir")}
+        kept = {key: value for key, value in self.runtime_options().items() if key != "runtime_options"}
+        arguments = {"notes": given, "holder": self.who, **kept}
         results = self.ask({known[name].standing.stand: name for name in mine}, "group_note", arguments)
         return {"changed": any(one.get("changed") for one in results.values()), "workloads": results}

@@ -40,7 +40,7 @@ class ActionModule(PdAction):
             said = {"failed": True, "msg": str(exc)}
         if said.get("failed") and not said.get("unreachable"):
             of_cluster = self.task_vars.get(CLUSTER) is not None
-            told = {"complaint": f"could not be looked at: {said.get('msg')}", "way_out": ""}
+            told = {"complaint": f"could not be looked at: {str(said.get('msg')).rstrip('.')}", "way_out": ""}
             said = {**said, **(told if of_cluster else self._complained(said))}
         return t.cast("dict[str, t.Any]", merge_hash(result, said))
 

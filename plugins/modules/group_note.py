@@ -17,6 +17,7 @@ description:
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
+  - inferops.pd.runtime.cluster
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.action_plugin
@@ -83,11 +84,23 @@ workloads:
       type: str
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._host.note import write_notes
 from ..module_utils._runtimes.state import State
+from ..module_utils._runtimes.store import Store
+
+
+def store_of(given: t.Mapping[str, t.Any]) -> Store:
+    """Where records are kept: on this host, or in the cluster that it stands for."""
+    if not given["cluster"]:
+        return State(given["state_dir"])
+    from ..module_utils._kube.cluster import Cluster
+
+    return Cluster.read(given["cluster"]).open().store
 
 
 def main() -> None:
@@ -97,13 +110,14 @@ def main() -> None:
             "notes": {"type": "dict", "default": {}},
             "holder": {"type": "dict"},
             "state_dir": {"type": "path"},
+            "cluster": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,
     )
     given = module.params
     holder = given["holder"] or {"who": "unknown"}
     try:
-        results = write_notes(State(given["state_dir"]), given["notes"], holder, module.check_mode)
+        results = write_notes(store_of(given), given["notes"], holder, module.check_mode)
     except PdError as exc:
         results = {group: {"changed": False, "failed": True, "msg": str(exc)} for group in given["notes"]}
     module.exit_json(changed=any(one["changed"] for one in results.values()), workloads=results)

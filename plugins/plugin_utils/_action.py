@@ -26,7 +26,7 @@ from ..module_utils._core.base.values import blank, boolean
 from ..module_utils._core.base.words import counted
 from ..module_utils._core.cluster import inventory
 from ..module_utils._core.cluster.node_selector import Nodes
-from ..module_utils._core.cluster.places import expanded, node_of
+from ..module_utils._core.cluster.places import cluster_of, expanded, node_of
 from ..module_utils._core.facts.cordon import BY_INVENTORY, Cordon
 from ..module_utils._core.facts.observed import Host, read_host
 from ..module_utils._core.facts.record import Reader
@@ -242,6 +242,12 @@ class PdAction(ActionBase):
             )
         return list(found[pattern])
 
+    def carriers(self, hosts: t.Iterable[str]) -> list[str]:
+        """The hosts of the inventory that carry out what is planned for these: each itself, and for the nodes of a cluster that."""
+        clusters = self.host_variables(inventory.CLUSTER)
+        found = {cluster_of(host) if cluster_of(host) in clusters else host for host in hosts}
+        return sorted(found, key=natural)
+
     def _expecting(self) -> InventoryManager:
         """The inventory with the hosts that it is expected to have."""
         raw = self.task_vars.get(EXPECTED)
@@ -319,13 +325,11 @@ class PdAction(ActionBase):
                 frozenset(self.living() - set(self.asked()) - set(self.away())) if self.asked() else frozenset()
             )
             for host, result in self.asked().items():
-                told = result.get("ansible_facts") or {}
-                facts, places = told.get("pd_host"), told.get("pd_places")
-                if facts:
-                    raw[host] = facts
-                elif places:
-                    raw.update(expanded(host, places["nodes"], places["kept"]))
-                    found.clusters[host] = {}
+                told = facts_of(host, result)
+                if told is not None:
+                    raw.update(told)
+                    if host not in told:
+                        found.clusters[host] = {}
                 elif result.get("unreachable"):
                     found.silent[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
                 else:
@@ -399,6 +403,16 @@ class PdAction(ActionBase):
             if workload is None or result.get("group") in (None, workload):
                 found[host] = to_plain(result)
         return found
+
+
+def facts_of(host: str, result: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]] | None:
+    """The facts that a look has registered, by the names of the plan's hosts: the host's own, or those of a cluster's nodes. None where
+    there are none."""
+    told = result.get("ansible_facts") or {}
+    if told.get("pd_host"):
+        return {host: told["pd_host"]}
+    places = told.get("pd_places")
+    return expanded(host, places["nodes"], places["kept"]) if places else None
 
 
 def _manager(*several: t.Mapping[str, t.Iterable[str]]) -> InventoryManager:

@@ -130,7 +130,8 @@ class Looking:
         if self.beside and standing.pending:
             standing = replace(standing, no_hook=self._no_hook(judged), no_room=self._no_room(standing, entry, record))
         every = mine if other is None else tuple(sorted({*mine, *(p.host for p in other.members)}, key=natural))
-        keeps = tuple(sorted(records, key=natural))
+        every = tuple(action.carriers(every))
+        keeps = tuple(action.carriers(records))
         dead = of_dead(host.locks.get(one) for one in both(name) for host in hosts.values())
         return Known(standing, keeps, record.formation, record.serial, every, back, tuple(dict.fromkeys(dead)))
 

@@ -20,22 +20,6 @@ from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import
 IMAGE = "registry.example/engine@sha256:" + "0" * 64
 
 
-def node(api: Api, name: str, address: str, gpus: int = 8, **labels: str) -> None:
-    """Make a node as a kubelet would have it that is ready."""
-    named = {"kubernetes.io/hostname": name, **labels}
-    api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": named}})
-    # The API server takes a new node for one that is not ready; whoever looks after nodes would take it back.
-    api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
-    given = {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "64Gi", "pods": "100"}
-    status = {
-        "allocatable": given,
-        "capacity": given,
-        "addresses": [{"type": "InternalIP", "address": address}],
-        "conditions": [{"type": "Ready", "status": "True"}],
-    }
-    api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
-
-
 class Cluster(Life):
     """A site of one cluster, with the kubelets of its nodes by name."""
 
@@ -59,7 +43,7 @@ class Cluster(Life):
         found = {}
         for one in self.namespace.pods():
             for status in one.pod.get("status", {}).get("containerStatuses") or ():
-                found[one.name] = str(status.get("containerID"))
+                found[one.member] = str(status.get("containerID"))
         return found
 
     def generation(self, group: str = "g") -> int:
@@ -83,7 +67,7 @@ class Cluster(Life):
     @property
     def pods(self) -> dict[str, str]:
         """The state of each member's Pod."""
-        return {one.name: one.state.state for one in self.namespace.pods()}
+        return {one.member: one.state.state for one in self.namespace.pods()}
 
 
 def cluster(folder: Path, server: Server, model: Path, port: int, nodes: int = 2, **changes: t.Any) -> Cluster:

@@ -68,8 +68,7 @@ def test_from_nothing_to_nothing(site: Cluster) -> None:
     assert not set(site.starts().values()) & set(now.values())
     assert site.ask()[0] == 200
 
-    scaled = site.play("scale", pd_group="g", pd_decode=2).ok()
-    print(scaled.out)
+    site.play("scale", pd_group="g", pd_decode=2).ok()
     assert sorted(site.pods) == sorted([*ALL, "g-decode-1"])
     site.play("scale", pd_group="g", pd_decode=1, pd_allow_scale_down="true").ok()
     assert sorted(site.pods) == ALL

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 def site(tmp_path: Path, model: Path, api_server: Server) -> t.Iterator[Cluster]:
     """A group with its decode on the second of three nodes, which may be on the third as well."""
     made = cluster(tmp_path / "site", api_server, model, free_block(25), nodes=3)
-    first, *others = made.kubelets
+    _first, *others = made.kubelets
     made.group["roles"]["decode"]["nodes"] = others
     made.write()
     made.play("deploy").ok()
@@ -39,18 +39,14 @@ def node_of(site: Cluster, member: str) -> str:
 def test_a_node_out_of_sight_is_unknown_until_it_is_stated_to_be_lost(site: Cluster) -> None:
     before, gone = site.starts(), node_of(site, "g-decode-0")
     site.kubelets[gone].part()
-    status = site.play("status")
-    print(status.out)
-    unknown = site.play("deploy")
-    print(unknown.out)
+    assert f"k1/{gone} did not answer and may still run g-decode-0" in site.play("status").out
+    assert "nothing of the group is replaced or restarted" in site.play("deploy").ok().out
     assert site.starts() == before
     restart = site.play("restart", pd_group="g")
-    print(restart.out)
     assert restart.rc != 0
     assert site.starts() == before
 
     lost = site.play("deploy", pd_lost_hosts=f"k1/{gone}")
-    print(lost.out)
     lost.ok()
     assert node_of(site, "g-decode-0") not in ("", gone)
     assert site.ask()[0] == 200
@@ -80,7 +76,6 @@ def test_a_node_that_was_started_anew_starts_no_member_by_itself(site: Cluster, 
     site.kubelets[gone].reboot(again)
     wait_for(lambda: site.pods.get("g-decode-0") == "exited")
     status = site.play("status")
-    print(status.out)
     assert "decode 0/1" in status.out
     site.play("deploy").ok()
     now = site.starts()
@@ -96,3 +91,18 @@ def test_a_cordoned_node_keeps_what_it_has_and_gets_nobody(site: Cluster) -> Non
     assert site.starts() == before
     site.play("scale", pd_group="g", pd_decode=2).ok()
     assert node_of(site, "g-decode-1") not in ("", shut)
+
+
+def test_a_node_is_emptied(site: Cluster) -> None:
+    before, node = site.starts(), node_of(site, "g-decode-0")
+    loose = site.play("evacuate", pd_host=f"k1/{node}")
+    assert f"First run: kubectl cordon {node}" in loose.out
+    assert site.starts() == before
+    site.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    run = site.play("evacuate", pd_host=f"k1/{node}")
+    run.ok()
+    assert f"k1/{node} is empty" in run.out
+    assert [one.name for one in site.namespace.pods(node)] == []
+    assert "decode 1/1" in site.play("status").ok().out
+    unknown = site.play("evacuate", pd_host="k1/nowhere")
+    assert "the cluster has no such node" in unknown.out

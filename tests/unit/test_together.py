@@ -176,7 +176,8 @@ def test_a_group_beside_its_planned_service_is_what_it_is_once_that_runs(provide
 # -- many of them -------------------------------------------------------------------------------------------------------------------
 
 
-FEW = 4
+# With a dictionary's order, or the age of a cache, a plan costs a call or two more: many are enough that a call a host is more than that.
+FEW, MANY = 4, 24
 
 
 def calls(work: t.Callable[[], object]) -> int:
@@ -199,7 +200,7 @@ def calls(work: t.Callable[[], object]) -> int:
 @pytest.mark.parametrize("action", ["deploy", "restart"])
 def test_one_more_group_costs_the_same_beside_few_others_and_beside_many(action):
     cost = []
-    for number in (FEW, 2 * FEW):
+    for number in (FEW, MANY):
         fleet = Fleet(**{f"h{at}": {"gpus": 2} for at in range(number)})
         raw = [spec(**{role: {"hosts": f"h{at}"} for role in ("prefill", "decode", "router")}) for at in range(number)]
         if action == "restart":
@@ -216,4 +217,4 @@ def test_one_more_group_costs_the_same_beside_few_others_and_beside_many(action)
             reserved = reserved.beside(make(requests[-1], Findings()))
         cost.append(calls(lambda last=requests[-1]: make(last, Findings())))  # type: ignore[misc]
     assert cost[0] > 1000
-    assert cost[1] - cost[0] < FEW, "less than a call a host more"
+    assert cost[1] - cost[0] < MANY - FEW, "less than a call a host more"

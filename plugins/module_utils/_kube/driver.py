@@ -19,6 +19,7 @@ from .._core.cluster.pod_state import PodState
 from .._core.work.member import Part
 from .._runtimes.errors import HostError
 from .._runtimes.protocol import Admit, Availability, Created, Facts, Live, Wanted
+from . import endpoint
 from .api import ConflictError, NotFoundError
 from .namespace import Found, Namespace
 
@@ -29,6 +30,8 @@ SCHEDULED_WITHIN = 60.0
 # How long after its grace a Pod may be there before that is told.
 _SLACK = 60.0
 _LOOK_EVERY = 0.5
+# What is put after a member's name where its Pod is tried.
+_TRIED = "-tried"
 _UNSEEN = "kubelet has not seen it ready"
 
 
@@ -77,7 +80,7 @@ class ClusterDriver:
         """Those that have no node when their time is over, or never will, with why."""
         end = time.monotonic() + SCHEDULED_WITHIN
         while True:
-            found = {one.name: one.state for one in self.namespace.pods() if one.name in members}
+            found = {one.member: one.state for one in self.namespace.pods() if one.member in members}
             left = {name: _no_node(found.get(name)) for name in members}
             left = {name: why for name, why in left.items() if why}
             refused = any(found.get(name) is None or found[name].gone for name in left)
@@ -99,7 +102,8 @@ class ClusterDriver:
             self.namespace.api.create(self.namespace.path("pods"), made)
         except ConflictError:
             why = "a Pod of this name is there already, and is none that the plan has seen"
-            hint = f"kubectl --namespace {self.namespace.namespace} get pod {name} shows it. Run again."
+            pod_name = names.of_member(name)
+            hint = f"kubectl --namespace {self.namespace.namespace} get pod {pod_name} shows it. Run again."
             return Created(name, error=str(HostError(f"Creating member {name} on {node}", why, hint, name)))
         except PdError as exc:
             return Created(name, error=str(exc))
@@ -125,10 +129,37 @@ class ClusterDriver:
             except ConflictError:
                 self.namespace.api.patch(self.namespace.path("secrets", name), {"stringData": data})
 
+    def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
+        """What the API server would not take, by a dry run of each Pod under a name that is free: what has the member's own name may be
+        what leaves. No dry run is charged to a quota."""
+        if not batch:
+            return []
+        there = {one.name for one in self.namespace.pods()}
+        with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(batch))) as pool:
+            found = list(pool.map(lambda wanted: self._refusal(wanted, there), batch))
+        return [one for one in found if one]
+
+    def _refusal(self, wanted: Wanted, ours: t.Container[str]) -> str:
+        name, node = names.of_member(wanted.member.id), node_of(wanted.part.host)
+        try:
+            if name not in ours and self.namespace.api.find(self.namespace.path("pods", name)) is not None:
+                return (
+                    f"Pod {self.namespace.namespace}/{name} is none of this collection's, and {name} would be its name too: delete it if"
+                    " nobody needs it, or give the group another name"
+                )
+            if wanted.member.role == "router":
+                endpoint.check_free(self.namespace, str(wanted.part.labels["group"]))
+            made = pod.render(wanted.member, wanted.part, wanted.part.labels, node, self.settings(wanted.part))
+            made["metadata"]["name"] = f"{name}{_TRIED}"
+            self.namespace.api.create(self.namespace.path("pods"), made, dry=True)
+        except PdError as exc:
+            return str(exc).rstrip(".")
+        return ""
+
     def remove(self, group: str, member: str, grace: float) -> None:
         """Nothing of it runs any more when this returns: the object is gone, or all its containers have ended and something else (a
         finalizer) keeps the object."""
-        path = self.namespace.path("pods", member)
+        path = self.namespace.path("pods", names.of_member(member))
         found = self.namespace.pod(member)
         if found is None:
             return
@@ -150,7 +181,7 @@ class ClusterDriver:
 
     def logs(self, group: str, member: str, lines: int) -> list[str]:  # noqa: ARG002 - a Pod's name is its own
         try:
-            path = self.namespace.path("pods", member, "log")
+            path = self.namespace.path("pods", names.of_member(member), "log")
             text = self.namespace.api.text(path, container=pod.ENGINE, tailLines=lines)
         except NotFoundError:
             return []

@@ -10,6 +10,7 @@ import typing as t
 
 from .._core.base import json_text
 from .._core.cluster import names
+from .._core.facts.stands import name_of
 from .._runtimes.errors import HostError
 from .namespace import Found, Namespace
 
@@ -32,8 +33,13 @@ def serve(namespace: Namespace, group: str, registered: bool, check: bool) -> bo
         if serves != registered:
             changed = True
             if not check:
-                namespace.mark(router.name, **{names.SERVING: "true" if registered else None})
+                namespace.mark(router.member, **{names.SERVING: "true" if registered else None})
     return changed
+
+
+def check_free(namespace: Namespace, group: str) -> None:
+    """Raises HostError where the name of the group's Service is somebody else's."""
+    _there(namespace, group)
 
 
 def _is_router(found: Found, group: str) -> bool:
@@ -47,20 +53,20 @@ def _labels(found: Found) -> dict[str, t.Any]:
 
 def _there(namespace: Namespace, group: str) -> dict[str, t.Any] | None:
     """The Service that is there; one of somebody else is refused."""
-    name = names.of_service(group)
+    name = names.of_service(name_of(group))
     found = namespace.api.find(namespace.path("services", name))
     if found is None:
         return None
     labels = json_text.mapping(json_text.mapping(found.get("metadata")).get("labels"))
-    if (labels.get(names.MANAGED_BY), labels.get(names.GROUP)) != (names.MANAGER, group):
-        owner = labels.get(names.GROUP)
+    owner = str(labels.get(names.GROUP) or "")
+    if labels.get(names.MANAGED_BY) != names.MANAGER or name_of(owner) != name_of(group):
         whose = (
             f"that of group {owner}" if labels.get(names.MANAGED_BY) == names.MANAGER else "none of this collection's"
         )
         raise HostError(
             f"Telling clients of group {group}",
             f"Service {namespace.namespace}/{name} is {whose}",
-            "Give the group another name, or delete that Service if nobody needs it. The group itself runs.",
+            "Give the group another name, or delete that Service if nobody needs it.",
         )
     return found
 
@@ -71,7 +77,7 @@ def _wanted(namespace: Namespace, group: str, routers: t.Sequence[Found]) -> dic
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": names.of_service(group),
+            "name": names.of_service(name_of(group)),
             "namespace": namespace.namespace,
             "labels": names.labels(group),
         },
@@ -96,4 +102,6 @@ def _write(namespace: Namespace, there: t.Mapping[str, t.Any] | None, wanted: t.
     if there is None:
         namespace.api.create(namespace.path("services"), wanted)
     else:
-        namespace.api.patch(namespace.path("services", name), {"spec": wanted["spec"]})
+        # Of a group that stands twice the one that serves has it.
+        labels = {"labels": wanted["metadata"]["labels"]}
+        namespace.api.patch(namespace.path("services", name), {"metadata": labels, "spec": wanted["spec"]})

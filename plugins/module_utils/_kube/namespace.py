@@ -36,6 +36,12 @@ class Found(t.NamedTuple):
         return json_text.text(json_text.mapping(self.pod.get("metadata")).get("name"))
 
     @property
+    def member(self) -> str:
+        """Whose Pod it is, as far as it says so."""
+        said = json_text.mapping(json_text.mapping(self.pod.get("metadata")).get("labels")).get(names.MEMBER)
+        return str(said) if said else self.name
+
+    @property
     def node(self) -> str | None:
         """Where it was meant to be, which is where it is."""
         said = json_text.mapping(json_text.mapping(self.pod.get("metadata")).get("labels")).get(names.NODE)
@@ -62,8 +68,8 @@ class Namespace:
         selector = f"{names.SELECTOR},!{names.ERRAND}" + (f",{names.NODE}={node}" if node else "")
         return [self._found(pod) for pod in self.api.listed(self.path("pods"), labelSelector=selector)]
 
-    def pod(self, name: str) -> Found | None:
-        found = self.api.find(self.path("pods", name))
+    def pod(self, member: str) -> Found | None:
+        found = self.api.find(self.path("pods", names.of_member(member)))
         return self._found(found) if found else None
 
     def _found(self, pod: dict[str, t.Any]) -> Found:
@@ -75,35 +81,48 @@ class Namespace:
                 label = None
         return Found(pod, label, pod_state.read(pod))
 
-    def note(self, pod: str, **annotations: str | None) -> None:
-        """Write annotations of a Pod; None takes one away."""
-        self.api.patch(self.path("pods", pod), {"metadata": {"annotations": annotations}})
+    def note(self, member: str, **annotations: str | None) -> None:
+        """Write annotations of a member's Pod; None takes one away."""
+        self.api.patch(self.path("pods", names.of_member(member)), {"metadata": {"annotations": annotations}})
 
-    def mark(self, pod: str, **marks: str | None) -> None:
-        """Write labels of a Pod; None takes one away."""
-        self.api.patch(self.path("pods", pod), {"metadata": {"labels": marks}})
+    def mark(self, member: str, **marks: str | None) -> None:
+        """Write labels of a member's Pod; None takes one away."""
+        self.api.patch(self.path("pods", names.of_member(member)), {"metadata": {"labels": marks}})
 
     # -- records -------------------------------------------------------------------------------------------------------------------
 
     def records(self) -> tuple[dict[str, dict[str, t.Any]], list[Damaged]]:
-        """(the record of each group, those that cannot be read)."""
-        found: dict[str, dict[str, t.Any]] = {}
-        damaged: list[Damaged] = []
+        """(the record of each group, those of which no copy can be read). Each stands twice: who deletes one, or tears it, takes nothing
+        from a group that serves."""
+        found: dict[str, list[dict[str, t.Any]]] = {}
+        damaged: dict[str, Damaged] = {}
         for one in self.api.listed(self.path("configmaps"), labelSelector=names.SELECTOR):
             data = json_text.mapping(one.get("data"))
             group = json_text.mapping(json_text.mapping(one.get("metadata")).get("labels")).get(names.GROUP)
             if _RECORD not in data or not group:
                 continue
             try:
-                found[str(group)] = self._record_of(one)
+                record = self._record_of(one)
+                found.setdefault(str(group), []).append(record)
             except DamagedError as exc:
-                damaged.append(Damaged(exc.where, exc.why, str(group), None))
-        return found, damaged
+                damaged[str(group)] = Damaged(exc.where, exc.why, str(group), None)
+        return {group: _newest(its) for group, its in found.items()}, [
+            one for group, one in damaged.items() if group not in found
+        ]
 
     def record(self, group: str) -> dict[str, t.Any] | None:
-        """Raises DamagedError for one that cannot be believed."""
-        one = self.api.find(self.path("configmaps", names.of_group(group)))
-        return self._record_of(one) if one else None
+        """Raises DamagedError where there is one and no copy of it can be believed."""
+        found: list[dict[str, t.Any]] = []
+        torn: DamagedError | None = None
+        for name in (names.of_group(group), names.of_copy(group)):
+            one = self.api.find(self.path("configmaps", name))
+            try:
+                found += [self._record_of(one)] if one else []
+            except DamagedError as exc:
+                torn = exc
+        if torn is not None and not found:
+            raise torn
+        return _newest(found) if found else None
 
     def _record_of(self, one: dict[str, t.Any]) -> dict[str, t.Any]:
         where = f"ConfigMap {self.namespace}/{json_text.text(json_text.mapping(one.get('metadata')).get('name'))}"
@@ -115,7 +134,8 @@ class Namespace:
         return t.cast("dict[str, t.Any]", raw)
 
     def write_record(self, group: str, record: t.Mapping[str, t.Any]) -> None:
-        self._write(names.of_group(group), group, {_RECORD: json.dumps(record, sort_keys=True)})
+        for name in (names.of_group(group), names.of_copy(group)):
+            self._write(name, group, {_RECORD: json.dumps(record, sort_keys=True)})
 
     def _write(self, name: str, group: str, data: t.Mapping[str, str]) -> None:
         body = {
@@ -204,7 +224,13 @@ class Namespace:
             self.api.delete(self.path("secrets", json_text.text(json_text.mapping(secret.get("metadata")).get("name"))))
         for one in self.api.listed(self.path("services"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
             self.api.delete(self.path("services", json_text.text(json_text.mapping(one.get("metadata")).get("name"))))
-        self.api.delete(self.path("configmaps", names.of_group(group)))
+        for name in (names.of_copy(group), names.of_group(group)):
+            self.api.delete(self.path("configmaps", name))
+
+
+def _newest(copies: t.Sequence[dict[str, t.Any]]) -> dict[str, t.Any]:
+    """The copy that was written last: a run may have died between the two."""
+    return max(copies, key=lambda one: int(one.get("serial") or 0))
 
 
 def _if_still(version: str | None) -> dict[str, t.Any]:

@@ -103,19 +103,22 @@ def _node(
         },
         # One that has nothing of ours hides nothing: the API has all Pods.
         "silent": lost if mine else "",
-        "members": [members[one.name] for one in mine if one.label is not None],
+        "members": [members[one.member] for one in mine if one.label is not None],
         "damaged": [
             {
                 "path": f"Pod {one.name}",
                 "why": "its label cannot be read",
                 "group": json_text.mapping(json_text.mapping(one.pod.get("metadata")).get("labels")).get(names.GROUP),
-                "member": one.name,
+                "member": one.member,
             }
             for one in mine
             if one.label is None
         ],
         "runtimes": {ClusterDriver.name: {"available": True, "why": "", "hint": "", "version": version}},
-        "images": {name: {"exists": True} for name in sorted(node.images)},
+        "images": {
+            name: {"exists": True, **({"digest": digest} if digest else {})}
+            for name, digest in sorted(node.images.items())
+        },
         "cordon": {"by": "the cluster", "since": 0.0, "why": shut} if shut else None,
         "hidden": None,
     }
@@ -180,7 +183,7 @@ def _network(node: Node, looked: Plain) -> dict[str, t.Any]:
 
 def _members(namespace: Namespace, pods: t.Sequence[Found]) -> dict[str, dict[str, t.Any]]:
     """What is told of each member, by its name: how its Pod is, and whom a router knows, which only it can say."""
-    told = {one.name: _member(one) for one in pods if one.label is not None}
+    told = {one.member: _member(one) for one in pods if one.label is not None}
     routers = [one for one in told.values() if one["label"]["role"] == "router" and one["ready"]]
     if routers:
         with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(routers))) as pool:

@@ -70,7 +70,7 @@ class ClusterStore:
     def damaged(self) -> list[Damaged]:
         """Records, and Pods whose label cannot be read."""
         return self.namespace.records()[1] + [
-            Damaged(f"Pod {self.namespace.namespace}/{one.name}", "its label cannot be read", None, one.name)
+            Damaged(f"Pod {self.namespace.namespace}/{one.name}", "its label cannot be read", None, one.member)
             for one in self.namespace.pods()
             if one.label is None
         ]

@@ -44,19 +44,30 @@ def legal(name: str) -> bool:
     return len(name) <= _LONGEST and bool(_NAME.fullmatch(name))
 
 
+def of_member(member: str) -> str:
+    """The name of a member's Pod. A group that stands twice has an underscore in the name of one of its stands (facts/stands.py), which no
+    name of an object may have."""
+    return member.replace("_", "--")
+
+
 def of_group(group: str) -> str:
-    """The name of a group's record, lock and endpoint."""
-    return f"pd-{group}"
+    """The name of a group's record and lock."""
+    return f"pd-{of_member(group)}"
+
+
+def of_copy(group: str) -> str:
+    """The name of the copy of a group's record: none of a group's, which have no dot after pd."""
+    return f"pd.{of_member(group)}"
 
 
 def of_service(group: str) -> str:
-    """The name by which clients in the cluster find a group: a DNS-1035 label, which has no dots."""
+    """The name by which clients in the cluster find a group, whichever of its stands serves: a DNS-1035 label, which has no dots."""
     return of_group(group).replace(".", "-")
 
 
 def of_secrets(group: str, generation: int) -> str:
     """The name of what a generation's members need secret. It is never changed: one that has it has it as it was."""
-    return f"pd-{group}-{generation}"
+    return f"{of_group(group)}-{generation}"
 
 
 def of_errand(token: str) -> str:

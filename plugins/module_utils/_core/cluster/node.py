@@ -50,7 +50,8 @@ class Node:
     labels: t.Mapping[str, str]
     why: str = ""
     settings: NodeSettings = NodeSettings()
-    images: frozenset[str] = field(default_factory=frozenset)
+    # The digest of each image that is there, by all of its names; empty where none of these has it.
+    images: t.Mapping[str, str] = field(default_factory=dict)
 
 
 def read(raw: Plain, settings: t.Sequence[NodeSettings] = ()) -> Node:
@@ -79,10 +80,18 @@ def read(raw: Plain, settings: t.Sequence[NodeSettings] = ()) -> Node:
         labels=labels,
         why=printable(json_text.text(ready.get("message") or ready.get("reason"))).strip(),
         settings=mine,
-        images=frozenset(
-            str(one) for image in json_text.objects(status.get("images")) for one in image.get("names") or ()
+        images=dict(
+            pair
+            for image in json_text.objects(status.get("images"))
+            for pair in _named(json_text.texts(image.get("names")))
         ),
     )
+
+
+def _named(told: t.Sequence[str]) -> list[tuple[str, str]]:
+    """The names of one image on a node, each with its digest."""
+    digest = next((one.rpartition("@")[2] for one in told if "@" in one), "")
+    return [(one, digest) for one in told]
 
 
 def gpus_of(pod: Plain, resource: str) -> int:

@@ -66,7 +66,7 @@ class Pods:
 def render(member: Member, part: Part, label: t.Mapping[str, t.Any], node: str, pods: Pods) -> dict[str, t.Any]:
     """The Pod of one part of a member, on that node. Raises PdError for what a Pod cannot have."""
     group, generation = str(label["group"]), int(label["generation"])
-    if not names.legal(member.id):
+    if not names.legal(names.of_member(member.id)):
         raise PdError(
             f"Member {member.id}: objects of Kubernetes cannot be named so. Give group {group} a name of a-z, 0-9 and -."
         )
@@ -98,7 +98,7 @@ def render(member: Member, part: Part, label: t.Mapping[str, t.Any], node: str, 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": member.id,
+            "name": names.of_member(member.id),
             "namespace": pods.namespace,
             "labels": {
                 **names.labels(group),

@@ -70,7 +70,7 @@ def judge(plan: Plan, course: Course, phase: str, said: Said, stops: bool = Fals
     if not course.goes_on or not applies(plan, phase):
         return course
     if check:
-        return _checked(plan, course, phase)
+        return _checked(plan, course, phase, said)
     if phase == "start":
         return _started(plan, course, said, stops)
     if phase == "renewal":
@@ -343,8 +343,11 @@ def _waiting(plan: Plan, course: Course) -> list[str]:
 # -- in all phases -----------------------------------------------------------------------------------------------------------------------
 
 
-def _checked(plan: Plan, course: Course, phase: str) -> Course:
-    """Check mode tells what a run in which all goes well would write."""
+def _checked(plan: Plan, course: Course, phase: str, said: Said) -> Course:
+    """Check mode tells what a run in which all goes well would write; and where a host knows by now that it would not start a member, that.
+    Another run that is at work is over by the time of the real one."""
+    if phase == "lock" and any(verdict.refusal(r) and not r.get("busy") for r in said.get("lock", {}).values()):
+        return _ended(course, verdict.reach(plan, _results(said, ["lock"], {}), "lock"))
     if phase == "settle":
         state = "running" if plan.router.member or not KINDS[plan.kind].router else "partial"
         registered = "yes" if plan.router.member else "no"

@@ -378,7 +378,10 @@ class Host:
         return self.executables.get(path) or {}
 
     def image(self, name: str) -> Facts:
-        return self.images.get(name) or {}
+        found = self.images.get(name) or {}
+        # What a node will have is what the reference says, if it says so.
+        pinned = name.partition("@")[2] if self.node is not None else ""
+        return {"digest": pinned, **found} if pinned else found
 
     def runtime(self, name: str) -> Facts:
         return self.runtimes.get(name) or {}

@@ -206,6 +206,9 @@ def _places(asked: FromRecord, role: str, group: Group, template: GroupTemplate,
 
 
 def _looked_at(host: Host, role: str, group: Group, template: GroupTemplate) -> bool:
+    if host.node is not None and not host.node.looked:
+        # What the API does not know of a node nobody has compared before either.
+        return True
     one, model = template.roles[role], group.on_host(role, group.model) if role in ENGINE_ROLES else None
     program = traits_of(group.runtime).program
     seen = model is None or model in host.models

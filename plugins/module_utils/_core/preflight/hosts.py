@@ -12,7 +12,7 @@ import ipaddress
 import typing as t
 from dataclasses import dataclass, field
 
-from ..base.finding import Findings
+from ..base.finding import Finding, Findings
 from ..base.words import by_number, counted, names
 from ..cluster.places import asking
 from ..facts.observed import Host
@@ -83,6 +83,19 @@ def judge_hosts(flight: Preflight, findings: Findings) -> None:
         _interface(flight, host, part, findings)
         _image(flight, host, findings)
         _container_gpus(flight, host, findings)
+        if look is None and host.node is not None:
+            findings.add(
+                Finding(
+                    "unverified",
+                    "preflight-silent",
+                    f"{name}: nothing of ours runs on the node before a member does: its links, disks and limits were not tried.",
+                    "The proof of a deploy tries what matters of them.",
+                    (),
+                    name,
+                )
+            )
+            flight.row("answers", name, "not tried", "yes", "unverified")
+            continue
         if look is None:
             findings.error(
                 "preflight-silent",
