@@ -218,8 +218,8 @@ def _ended(ended: Plain) -> Seen:
         return _not_made(ended, word)
     if word == "OOMKilled":
         return Seen(True, "it was ended for want of memory (OOMKilled)", word=word)
-    lines = printable(json_text.text(ended.get("message"))).strip().splitlines()
-    said = f": {lines[-1][:_LONGEST]}" if lines else ""
+    lines = json_text.text(ended.get("message")).strip().splitlines()
+    said = f": {printable(lines[-1])[:_LONGEST]}" if lines else ""
     return Seen(True, f"it exited with status {code}{said}", _NO_PYTHON if code == _OLD_PYTHON else "", word=word)
 
 
