@@ -176,6 +176,24 @@ def test_a_proof_that_reaches_nobody_says_so_in_its_result(errands: Errands, nod
     assert found.result["workloads"]["g"]["good"] is False
 
 
+def test_nodes_try_each_other(api: Api, errands: Errands, kube_nodes: Nodes) -> None:
+    images = {IMAGE: Image(path=(f"{sys.prefix}/bin",))}
+    here, there = (kube_nodes(address=f"127.0.3.{n}", images=images) for n in (1, 2))
+    common: dict[str, t.Any] = {"token": "t0k3n", "seconds": 60}
+    order = {**common, "task": {"high": [there.address], "expect": [here.name]}, "name": "pd-test"}
+    with errands.standing([Errand("listen", there.name, IMAGE, order)]) as (stands,):
+        assert stands.error == ""
+        port = stands.result["listening"]["random"][there.address]
+        place = {"address": there.address, "ports": [port, 1], "ours": True}
+        task = {"name": here.name, "connect": [{"name": there.name, "places": [place]}]}
+        found = run(errands, kind="connect", node=here.name, image=IMAGE, order={**common, "task": task})
+        assert found.error == ""
+        peer = found.result["peers"][there.name]
+        assert (peer["tried"], [one["port"] for one in peer["failed"]]) == (2, [1])
+        assert len(left(api)) == 1, "who listens is still there"
+    assert left(api) == []
+
+
 def test_each_failure_is_one_sentence(
     api: Api, errands: Errands, node: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +216,7 @@ def test_each_failure_is_one_sentence(
     assert told["no python"].error.startswith(start + "its image has no python3. Errands need Python >= 3.9")
     assert told["no node"].error.startswith("Errand look on nowhere: no node takes it (0/")
     assert told["its own"].error.startswith(start + "pd_nodes: port_range: 'x' is no port range.")
-    assert "'dance' is no kind of errand. Known: connect, leave, look" in told["no kind"].error
+    assert "'dance' is no kind of errand. Known: connect, leave, listen, look" in told["no kind"].error
     assert left(api) == []
 
 

@@ -250,7 +250,7 @@ def test_a_python_that_is_too_old_is_told_so(monkeypatch, capsys):
 def test_code_that_is_too_large_is_told_with_its_size(monkeypatch):
     monkeypatch.setattr(codes, "LIMIT", 1000)
     codes.code.cache_clear()
-    with pytest.raises(PdError, match=r"the code of errands is \d+KiB, and a ConfigMap holds"):
+    with pytest.raises(PdError, match=r"the code of errands is [0-9.]+KiB, and a ConfigMap holds"):
         codes.code()
     codes.code.cache_clear()
 
@@ -338,6 +338,26 @@ def test_peers_are_tried(tmp_path, capsys):
     found = carried_out(tmp_path, capsys, Errand("connect", "n", "i", {"task": task, "token": "x", "seconds": 1}))
     (failed,) = found["result"]["peers"]["n2"]["failed"]
     assert failed["port"] == 1
+
+
+def test_who_listens_is_there_until_its_peers_have_tried_it(tmp_path):
+    """In a process of its own, which leaves one that goes on: its answer is there to be read while it does."""
+    told = tmp_path / "told"
+    told.mkdir()
+    order = {"task": {"expect": ["n2"], "high": ["127.0.0.1"]}, "token": "x", "seconds": 60, "name": "pd-test"}
+    (told / "order").write_text(Errand("listen", "n", "i", order).told("t1"))
+    begin = f"import sys; from {run.__name__} import main; sys.exit(main({str(told)!r}, {str(tmp_path)!r}))"
+    collections = str(Path(__file__).parents[2] / ".build" / "collections")
+    words, env = [sys.executable, "-c", begin], {"PYTHONPATH": collections, "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as ran:
+        assert ran.stdout is not None
+        lines = [ran.stdout.readline() for _line in range(3)]
+        found = answer.read("".join(lines), "t1")["result"]
+        port = found["listening"]["random"]["127.0.0.1"]
+        assert ran.poll() is None
+        task = {"name": "n2", "tell": [{"address": "127.0.0.1", "port": port}]}
+        assert kinds.carry_out("connect", {"task": task, "token": "x", "seconds": 1}, {})["peers"] == {}
+        assert ran.wait(60) == 0
 
 
 def test_keys_are_lent_to_who_asks_a_process_that_it_cannot_see(monkeypatch):

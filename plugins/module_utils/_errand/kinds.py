@@ -56,15 +56,24 @@ def _proof(order: Plain, secrets: Plain) -> dict[str, t.Any]:
     return {"workloads": proving.prove_all(order["workloads"], secrets.get("keys") or {}, secrets.get("api_key"))}
 
 
+def _listen(order: Plain, _secrets: Plain) -> dict[str, t.Any]:
+    """`order`: {task: as of a preflight, token, seconds, name}. What it answers is said while it listens (run.py): the Pod is there until
+    its peers have tried it, or until it is deleted."""
+    return preflight.listen(order["task"], str(order["token"]), float(order["seconds"]), str(order["name"]))
+
+
 def _connect(order: Plain, _secrets: Plain) -> dict[str, t.Any]:
     """`order`: {task: as of a preflight, token, seconds}. Tries the peers that listen by now."""
     return preflight.connect(order["task"], str(order["token"]), float(order["seconds"]))
 
 
+# What goes on once the answer is said: the key of the process in it.
+GOES_ON = "listener"
 KINDS: dict[str, t.Callable[[Plain, Plain], dict[str, t.Any]]] = {
     "look": look.look,
     "router": _router,
     "leave": _leave,
     "proof": _proof,
+    "listen": _listen,
     "connect": _connect,
 }

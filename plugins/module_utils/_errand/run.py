@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 import typing as t
 
 from .._core.base.errors import PdError
@@ -25,7 +26,9 @@ def main(told: str = TOLD, kept: str = KEPT) -> int:
     if "token" not in order:
         sys.stderr.write(f"inferops.pd: this errand has no order: {told}\n")
         return 1
-    _say(str(order["token"]), done(order, secrets))
+    said = done(order, secrets)
+    _say(str(order["token"]), said)
+    _see_off((said.get("result") or {}).get(kinds.GOES_ON))
     return 0
 
 
@@ -41,6 +44,20 @@ def done(order: t.Mapping[str, t.Any], secrets: t.Mapping[str, t.Any]) -> dict[s
             at = at.tb_next
         where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
         return {"error": f"a fault in the errand's own code: {type(exc).__name__}{where}"}
+
+
+def _see_off(pid: int | None) -> None:
+    """Stay as long as a process that the errand has left: with the first process of a Pod all others end."""
+    while pid:
+        with contextlib.suppress(ChildProcessError):
+            # Of the first process all are children whose parents are gone.
+            os.waitpid(pid, 0)
+            return
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return
+        time.sleep(0.2)
 
 
 def _read(folder: str, name: str) -> dict[str, t.Any]:

@@ -30,7 +30,8 @@ AT_ONCE = 16
 _POLL, _QUIET, _SLACK = 0.3, 4.0, 60.0
 # Clocks of controllers and servers may differ by this much, in seconds, before an errand of another run is taken for one that was left.
 _LEFT = 600.0
-_READ_TIMES = 3
+# How long an answer may be on its way from a container that runs or has ended.
+_SAID = 15.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,26 @@ class Errands:
         its = code()
         self._keep(its)
         with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(errands))) as pool:
-            return list(pool.map(lambda one: self._one(one, names.of_code(its.digest)), errands))
+            return list(pool.map(lambda one: self._one(one, random.token_hex(8), names.of_code(its.digest)), errands))
+
+    @contextlib.contextmanager
+    def standing(self, errands: t.Sequence[Errand]) -> t.Iterator[list[Outcome]]:
+        """The same for those that go on when they have answered, as who listens does: they are there as long as this is open."""
+        if not errands:
+            yield []
+            return
+        its = code()
+        self._keep(its)
+        tokens = [random.token_hex(8) for _errand in errands]
+        try:
+            # All at once, however many: none of them is of use without the others.
+            with ThreadPoolExecutor(max_workers=min(4 * AT_ONCE, len(errands))) as pool:
+                begun = pool.map(lambda one, token: self._begin(one, token, names.of_code(its.digest)), errands, tokens)
+                outcomes = list(begun)
+            yield outcomes
+        finally:
+            for token in tokens:
+                self._remove(names.of_errand(token))
 
     def sweep(self) -> list[str]:
         """Take away what runs that were killed have left: the names of errands long beyond their deadline."""
@@ -87,15 +107,18 @@ class Errands:
 
     # -- one of them ---------------------------------------------------------------------------------------------------------------
 
-    def _one(self, errand: Errand, its: str) -> Outcome:
-        token = random.token_hex(8)
+    def _one(self, errand: Errand, token: str, its: str) -> Outcome:
         try:
-            try:
-                self._send(errand, token, its)
-                self._await(errand, names.of_errand(token))
-                return Outcome(errand, self._answer(errand, token))
-            finally:
-                self._remove(names.of_errand(token))
+            return self._begin(errand, token, its, over=True)
+        finally:
+            self._remove(names.of_errand(token))
+
+    def _begin(self, errand: Errand, token: str, its: str, over: bool = False) -> Outcome:
+        """Send it and read its answer: when it has ended, or as soon as it is said."""
+        try:
+            self._send(errand, token, its)
+            self._await(errand, names.of_errand(token), over)
+            return Outcome(errand, self._answer(errand, token))
         except ErrandError as exc:
             return Outcome(errand, error=str(exc), word=exc.word)
         except PdError as exc:
@@ -108,8 +131,8 @@ class Errands:
             # After the Pod, which waits for it: so it can be the Pod's own, and is not left behind by a run that is killed.
             self.namespace.api.create(self.namespace.path("secrets"), secret)
 
-    def _await(self, errand: Errand, name: str) -> None:
-        """Return when it has ended well. Raises ErrandError."""
+    def _await(self, errand: Errand, name: str, over: bool) -> None:
+        """Return when it has ended well or, unless it is to be `over`, begun. Raises ErrandError."""
         begun = time.monotonic()
         while True:
             pod = self.namespace.api.find(self.namespace.path("pods", name))
@@ -120,6 +143,8 @@ class Errands:
             if found.over:
                 if found.failed:
                     raise ErrandError(errand, found.failed, found.hint, found.word)
+                return
+            if not over and not found.waits:
                 return
             if found.waits and waited > _QUIET:
                 if found.word == "Unschedulable" and waited > SCHEDULE:
@@ -146,15 +171,15 @@ class Errands:
     def _answer(self, errand: Errand, token: str) -> dict[str, t.Any]:
         path = self.namespace.path("pods", names.of_errand(token), "log")
         said: dict[str, t.Any] = {}
-        for left in reversed(range(_READ_TIMES)):
-            # Its last lines may come to the log a moment after its end is known.
+        end = time.monotonic() + _SAID
+        while not said:
+            # Its last lines may come to the log a moment after its end is known, and one that has begun has yet to say something.
             try:
                 said = answer.read(self.namespace.api.text(path, container=ENGINE), token)
-                break
             except (HostError, answer.CutError) as exc:
-                if not left:
+                if time.monotonic() > end:
                     raise ErrandError(errand, str(exc), _NO_LOG) from exc
-                time.sleep(1.0)
+                time.sleep(_POLL)
         if "error" in said:
             raise ErrandError(errand, json_text.text(said["error"]))
         return json_text.mapping(said.get("result"))
