@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from integration.test_group_proof import Engines
 from kube.kubelet import Image, Kubelet, Nodes
 from kube.server import Server
 
@@ -22,6 +23,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.cluster.errand_p
 from ansible_collections.inferops.pd.plugins.module_utils._core.cluster.pod import Pods
 from ansible_collections.inferops.pd.plugins.module_utils._kube import errand as sending
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api
+from ansible_collections.inferops.pd.plugins.module_utils._kube.beside import Beside
 from ansible_collections.inferops.pd.plugins.module_utils._kube.code import code
 from ansible_collections.inferops.pd.plugins.module_utils._kube.errand import Errands, Outcome
 from ansible_collections.inferops.pd.plugins.module_utils._kube.looking import Look, look
@@ -158,22 +160,45 @@ def test_a_router_is_told_its_peers_with_a_key_that_nobody_sees(
     monkeypatch.setattr(Api, "create", seen)
     peer = {"member": "g-prefill-0", "role": "prefill", "url": "http://127.0.0.1:1", "ports": {}}
     asked = {"url": registry.url, "dialect": "vllm-router", "model": "m", "peers": [peer], "timeout": 5, "settle": 1}
-    found = run(
-        errands, kind="router", node=node.name, image=IMAGE, order={"peers": asked},
-        secrets={"lent": {registry.url: [KEY]}}, group="g",
-    )  # fmt: skip
-    assert found.error == ""
-    peers = found.result["peers"]
+    beside = Beside(errands, node.name, IMAGE, "g")
+    peers = beside.register({**asked, "keys": {"prefill": KEY}}, False, {registry.url: [KEY]})
     assert (peers["failed"], peers["added"], peers["confirmed"]) == (False, [peer["url"]], [peer["url"]])
     assert f"Bearer {KEY}" in registry.keys
     assert [kind for kind, body in written if KEY in body] == ["secrets"]
     assert left(api) == []
 
 
-def test_a_proof_that_reaches_nobody_says_so_in_its_result(errands: Errands, node: Kubelet) -> None:
-    found = run(errands, kind="proof", node=node.name, image=IMAGE, order={"workloads": [{"group": "g", "plan": {}}]})
-    assert found.error == ""
-    assert found.result["workloads"]["g"]["good"] is False
+def test_a_proof_is_what_it_is_on_a_host(errands: Errands, node: Kubelet) -> None:
+    engines = Engines()
+    try:
+        engines.start("prefill-0", "kv_producer")
+        engines.start("decode-0", "kv_consumer")
+        engines.start("decode-recompute", "kv_consumer", STANDIN_RECOMPUTE="1")
+        workloads = [
+            {"group": decode, "plan": engines.plan("prefill-0", decode)} for decode in ("decode-0", "decode-recompute")
+        ]
+        found = Beside(errands, node.name, IMAGE, "g").prove_all(workloads, {})
+    finally:
+        for process in engines.processes:
+            process.kill()
+            process.wait(10)
+    assert found["decode-0"]["good"], found["decode-0"]["msg"]
+    (pair,) = found["decode-0"]["pairs"]
+    assert pair["prompt_tokens"] == pair["transferred_tokens"] > 150
+    assert not found["decode-recompute"]["good"]
+
+
+def test_who_cannot_be_sent_is_a_result_that_has_failed(errands: Errands, node: Kubelet) -> None:
+    beside = Beside(errands, node.name, "registry.example/none:1", "g")
+    url, member = "http://127.0.0.1:1", {"label": {"member": "g-decode-0"}, "seconds": 1}
+    why = f"Errand %s on {node.name}: image registry.example/none:1 cannot be pulled"
+    told = beside.register({"url": url, "dialect": "vllm-router", "model": "m"}, False)
+    assert told["failed"]
+    assert told["msg"].startswith(f"The router at {url} could not be told its members. {why % 'router'}")
+    assert beside.leave(None, [member])[1]["g-decode-0"].startswith(f"it could not be asked. {why % 'leave'}")
+    proof = beside.prove_all([{"group": "g", "plan": {}}], {})["g"]
+    assert (proof["good"], proof["failed"]) == (False, True)
+    assert proof["why"].startswith(why % "proof")
 
 
 def test_nodes_try_each_other(api: Api, errands: Errands, kube_nodes: Nodes) -> None:
