@@ -363,7 +363,7 @@ class ActionModule(PdAction):
         hosts = self.seen().hosts
         for host in hosts:
             # The caller may give facts of hosts that the inventory does not know, and a pattern may name them.
-            if host not in self._inventory().hosts:
+            if host not in self._inventory().hosts and hosts[host].node is None:
                 self._inventory().add_host(host)
         return one.works.judge(one.name, entry, one.works.known(one.name, entry, hosts))
 
@@ -385,6 +385,15 @@ class ActionModule(PdAction):
         for host, said in seen.broken.items():
             if host in named:
                 findings.error("host-facts", f"{host} {said.said}.", said.way_out, [], host)
+        for cluster, rights in seen.lacks.items():
+            if rights and any(place in named for place in seen.clusters[cluster]):
+                findings.error(
+                    "rights-missing",
+                    f"{cluster}: whoever runs this may not {', '.join(rights)} there.",
+                    "inferops.pd.validate -e pd_show_rbac=true prints the Role with all that is needed.",
+                    [],
+                    cluster,
+                )
         for host, why in {} if one.works.kind.joined else seen.hidden.items():
             if host in named:
                 findings.error("host-facts", f"{host}: {why}", "", [], host)

@@ -8,12 +8,17 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+import yaml
+
 from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.base.finding import as_text, sentences
 from ..module_utils._core.base.order import natural
-from ..module_utils._core.base.values import integer
+from ..module_utils._core.base.values import boolean, integer
 from ..module_utils._core.base.words import by_number, counted, names
+from ..module_utils._core.cluster import inventory, rights
+from ..module_utils._core.cluster.inventory import CLUSTER
 from ..module_utils._core.facts.observed import read_host
+from ..module_utils._core.runtimes import table
 from ..module_utils._core.spec.known import Known
 from ..module_utils._core.spec.selector import Selector
 from ..module_utils._core.spec.spec import Group
@@ -77,6 +82,8 @@ class ActionModule(PdAction):
             raise self.refused(*refusals, valid=False)
         if self.args["show"]:
             self._display.display("\n".join(_line(name, result) for name, result in results.items()))
+            if boolean(self.variable("pd_show_rbac")):
+                self._display.display(self._rbac())
         # A plan that follows warns in the same words, which Ansible then does not repeat.
         notes = [f for r in results.values() for f in r["findings"] if f["severity"] != "error"]
         messages = [] if self.args["show"] else sentences(notes)
@@ -84,6 +91,17 @@ class ActionModule(PdAction):
         answer = self._answer(works, results, deployed)
         answer["look"] = self._first(works, entries, answer.get("caches") or ())
         return {**answer, "warnings": [*misspelt(self.task_vars), *messages]}
+
+    def _rbac(self) -> str:
+        """What an administrator of each cluster applies, once for each namespace: YAML, and nothing else on its lines."""
+        hostvars, found = self.task_vars["hostvars"], dict[str, str]()
+        for host in sorted(self.host_variables(CLUSTER), key=natural):
+            namespace = inventory.cluster(self._templated(hostvars[host][CLUSTER]), host)["namespace"]
+            told = yaml.safe_dump_all(rights.objects(namespace), sort_keys=False, explicit_start=True)
+            found[host] = f"# For {host}, to be applied by who administers it: kubectl apply -f FILE\n{told}"
+        if not found:
+            raise PdError(f"pd_show_rbac: no host of the inventory stands for a cluster: none has {CLUSTER}.")
+        return "\n".join(found.values())
 
     def _answer(self, works: Workloads, results: dict[str, dict[str, t.Any]], deployed: list[str]) -> dict[str, t.Any]:
         """What a playbook goes through: the cache services that groups use, each once, in the order of the groups, and then these."""
@@ -198,6 +216,7 @@ class ActionModule(PdAction):
                     "Name a group or host that exists; see ansible-inventory --graph.",
                     list(place.roles),
                 )
+        self._check_clusters(works, judged)
         known = self._inventory()
         for gone, places in absentees.items():
             is_ = by_number(gone, "it is", "they are")
@@ -208,6 +227,38 @@ class ActionModule(PdAction):
                 [*known.hosts, *known.groups],
                 f"If {is_} fenced for good, say so: -e pd_lost_hosts={','.join(gone)}",
                 [role for place in places for role in place.roles],
+            )
+
+    def _check_clusters(self, works: Workloads, judged: Judged) -> None:
+        """All members of a group are on hosts, or all in one cluster: the KV cache crosses no cluster's edge."""
+        runtime = getattr(judged.spec, "runtime", None)
+        if runtime not in table.NAMES:
+            return
+        clusters = self.host_variables(CLUSTER)
+        hosts = {host: place for place in works.places(judged) for host in self.workload_hosts(place.pattern)}
+        ours = [host for host in hosts if host in clusters]
+        pods = table.traits_of(str(runtime)).pods
+        if not pods and ours:
+            judged.findings.error(
+                "no-cluster",
+                f"{hosts[ours[0]].where}.hosts: {names(ours)} is a cluster ({CLUSTER}), and runtime {runtime} runs members on hosts.",
+                f"Write runtime: {next(one.name for one in table.RUNTIMES if one.traits.pods)}, or name other hosts.",
+            )
+        if not pods:
+            return
+        others = [host for host in hosts if host not in clusters]
+        if others:
+            judged.findings.error(
+                "no-cluster",
+                f"{hosts[others[0]].where}.hosts: {names(others)} {by_number(others, 'is', 'are')} no cluster, and runtime {runtime} runs"
+                " members in one.",
+                f"Name the inventory host that stands for the cluster: it has the variable {CLUSTER} (docs/kubernetes.md).",
+            )
+        if len(ours) > 1:
+            judged.findings.error(
+                "several-clusters",
+                f"{judged.name}: its roles name {len(ours)} clusters: {names(ours)}. The KV cache crosses no cluster's edge.",
+                "Have all roles name one of them, or make a group for each.",
             )
 
 

@@ -27,14 +27,3 @@ options:
       - The default is C(/var/lib/inferops-pd) for root, C(~/.local/state/inferops-pd) for others.
     type: path
 """
-
-    # Given by actions alone, to the modules that work on a host or on the cluster that it stands for.
-    CLUSTER = r"""
-options:
-  cluster:
-    description:
-      - How the cluster is reached that the host stands for, and what the inventory says of its nodes, as JSON text. Then all is done in
-        that cluster, and nothing on the host.
-      - The action plugin fills it in from C(pd_cluster) and C(pd_nodes).
-    type: str
-"""

@@ -59,6 +59,12 @@ ansible_facts:
           description: The facts of each node, by its name, as C(pd_host) of M(inferops.pd.host_facts) has them for a host.
           returned: success
           type: dict
+        lacks:
+          description: The rights that a change needs in the cluster, and that whoever looked has not.
+          returned: success
+          type: list
+          elements: str
+          sample: [create pods]
         kept:
           description: What the namespace keeps of groups - C(records), C(locks), C(holds), C(digests), and what was C(damaged).
           returned: success

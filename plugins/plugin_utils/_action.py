@@ -68,6 +68,8 @@ class Seen:
     passed: frozenset[str] = frozenset()
     # The clusters that showed their nodes: the labels of each, by the name of its place.
     clusters: dict[str, dict[str, t.Mapping[str, str]]] = field(default_factory=dict)
+    # The rights that a change needs and that this run has not, by cluster.
+    lacks: dict[str, list[str]] = field(default_factory=dict)
 
 
 class PdAction(ActionBase):
@@ -330,6 +332,7 @@ class PdAction(ActionBase):
                     raw.update(told)
                     if host not in told:
                         found.clusters[host] = {}
+                        found.lacks[host] = list(result["ansible_facts"]["pd_places"].get("lacks") or ())
                 elif result.get("unreachable"):
                     found.silent[host] = str(result.get("msg") or "no facts").strip().splitlines()[0]
                 else:

@@ -124,7 +124,7 @@ class Objects:
 
 
 @pytest.fixture(scope="session")
-def lab(awx: Client, model: Path, request: pytest.FixtureRequest) -> t.Iterator[Lab]:  # noqa: F811
+def lab(awx: Client, model: Path, request: pytest.FixtureRequest) -> t.Iterator[Lab]:
     folder = Path(tempfile.mkdtemp(prefix="pd-awx-project-"))
     fleet = project.make(folder / "project", project.build(folder), model, folder / "states")
     try:

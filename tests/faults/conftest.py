@@ -20,7 +20,6 @@ from integration.conftest import interface, spec
 from lab.fixture import Lab
 from ports import free_block
 
-__all__ = ["model"]
 # What a row needs beyond Python, and how one sees that it is not there.
 NEEDS: dict[str, t.Callable[[], str]] = {
     "root": lambda: "" if os.geteuid() == 0 else "needs root",

@@ -111,8 +111,8 @@ def test_what_is_secret_is_in_the_secret_alone(namespace: Namespace) -> None:
     create(namespace)
     (found,) = namespace.pods()
     assert "s3cr3t" not in json.dumps(found.pod)
-    secret = namespace.api.get(namespace.path("secrets", "pd-g-1"))
-    assert set(secret["data"]) == {"prefill.HF_TOKEN"}
+    secret = namespace.api.get(namespace.path("secrets", "pd-g-1-prefill"))
+    assert set(secret["data"]) == {"HF_TOKEN"}
     assert "managedFields" not in secret or "s3cr3t" not in json.dumps(secret["metadata"]["managedFields"])
 
 

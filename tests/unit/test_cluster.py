@@ -212,7 +212,7 @@ def test_what_kubelet_would_expand_is_literal():
 def test_secrets_stand_nowhere_in_it():
     (container,) = made()["spec"]["containers"]
     (one,) = [each for each in container["env"] if each["name"] == "HF_TOKEN"]
-    assert one["valueFrom"] == {"secretKeyRef": {"name": "pd-g-3", "key": "prefill.HF_TOKEN"}}
+    assert one["valueFrom"] == {"secretKeyRef": {"name": "pd-g-3-prefill", "key": "HF_TOKEN"}}
 
 
 def test_files_come_with_the_pod():

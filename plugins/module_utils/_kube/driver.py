@@ -110,24 +110,24 @@ class ClusterDriver:
         return Created(name)
 
     def _keep_secrets(self, wanted: Wanted, label: t.Mapping[str, t.Any]) -> None:
-        """Have the role's secrets in the Secret of the group's generation. A value that is there stays: members of a generation have the
-        same, and a changed one needs a restart, as on all runtimes."""
+        """Have the role's secrets in the Secret of the group's generation, as they are given now. It is written and never read: nobody
+        needs a right to see what is secret here."""
         if not wanted.secrets:
             return
-        group, name = str(label["group"]), names.of_secrets(str(label["group"]), int(label["generation"]))
-        data = {pod.secret_key(wanted.member.role, key): str(value) for key, value in wanted.secrets.items()}
+        group = str(label["group"])
+        name = names.of_secrets(group, int(label["generation"]), wanted.member.role)
         body = {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": name, "namespace": self.namespace.namespace, "labels": names.labels(group)},
             "type": "Opaque",
-            "stringData": data,
+            "stringData": {key: str(value) for key, value in wanted.secrets.items()},
         }
         with self.namespace.mutex:
             try:
                 self.namespace.api.create(self.namespace.path("secrets"), body)
             except ConflictError:
-                self.namespace.api.patch(self.namespace.path("secrets", name), {"stringData": data})
+                self.namespace.api.replace(self.namespace.path("secrets", name), body)
 
     def refusals(self, batch: t.Sequence[Wanted]) -> list[str]:
         """What the API server would not take, by a dry run of each Pod under a name that is free: what has the member's own name may be

@@ -220,8 +220,7 @@ class Namespace:
 
     def forget(self, group: str) -> None:
         """Delete what is kept of a group: secrets first, its record last, so that what is left is found by a run that comes after."""
-        for secret in self.api.listed(self.path("secrets"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
-            self.api.delete(self.path("secrets", json_text.text(json_text.mapping(secret.get("metadata")).get("name"))))
+        self.api.call("DELETE", self.path("secrets"), {"labelSelector": f"{names.SELECTOR},{names.GROUP}={group}"})
         for one in self.api.listed(self.path("services"), labelSelector=f"{names.SELECTOR},{names.GROUP}={group}"):
             self.api.delete(self.path("services", json_text.text(json_text.mapping(one.get("metadata")).get("name"))))
         for name in (names.of_copy(group), names.of_group(group)):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .._core.base import json_text
 from .._core.base.plain import Plain
 from .._core.base.printable import printable
-from .._core.cluster import names
+from .._core.cluster import names, rights
 from .._core.cluster import node as nodes
 from .._core.cluster.node import Node, NodeSettings
 from .._core.cluster.node_selector import EVERY, Nodes
@@ -25,10 +25,11 @@ from .api import Api, ApiError
 from .driver import ClusterDriver, live_of
 from .namespace import Found, Namespace
 
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 # Routers that are asked for their peers at a time.
 ASKED_AT_ONCE = 16
 # What is told of a node that no errand has looked at.
-_NOT_LOOKED = "no errand has looked at the node: name its KV interface's address in pd_nodes, or let a deploy look (--check pulls no image)"
+_NOT_LOOKED = "the API of the cluster knows no KV interface of its nodes."
 
 
 @dataclass
@@ -60,7 +61,18 @@ def observe(request: Request, api: Api) -> dict[str, t.Any]:
         for node in found
         if node.name in of_node or any(wanted.meant(node.name, node.labels) for wanted in request.nodes)
     }
-    return {"nodes": told, "kept": _kept(namespace, pods, request.groups)}
+    return {"nodes": told, "kept": _kept(namespace, pods, request.groups), "lacks": _lacks(namespace)}
+
+
+def _lacks(namespace: Namespace) -> list[str]:
+    """The rights that a change needs, and that whoever looks has not. A server that does not say all of them is believed to give them."""
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace.namespace},
+    }
+    status = json_text.mapping(namespace.api.create(_REVIEWS, body).get("status"))
+    return [] if status.get("incomplete") else rights.missing(json_text.objects(status.get("resourceRules")))
 
 
 def _kept(namespace: Namespace, pods: t.Sequence[Found], groups: t.Sequence[str] | None) -> dict[str, t.Any]:

@@ -65,9 +65,9 @@ def of_service(group: str) -> str:
     return of_group(group).replace(".", "-")
 
 
-def of_secrets(group: str, generation: int) -> str:
-    """The name of what a generation's members need secret. It is never changed: one that has it has it as it was."""
-    return f"{of_group(group)}-{generation}"
+def of_secrets(group: str, generation: int, role: str) -> str:
+    """The name of what the members of a role need secret in a generation."""
+    return f"{of_group(group)}-{generation}-{role}"
 
 
 def of_errand(token: str) -> str:

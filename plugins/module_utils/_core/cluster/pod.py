@@ -182,7 +182,7 @@ def _container(member: Member, part: Part, group: str, generation: int, pods: Po
         "INFEROPS_PD_MEMBER": member.id,
         "INFEROPS_PD_GROUP": group,
     }
-    secret = names.of_secrets(group, generation)
+    secret = names.of_secrets(group, generation, member.role)
     return {
         "name": ENGINE,
         "image": part.image,
@@ -191,7 +191,7 @@ def _container(member: Member, part: Part, group: str, generation: int, pods: Po
         "args": [literal(word) for word in part.argv],
         "env": [
             *({"name": key, "value": literal(value)} for key, value in sorted(env.items())),
-            *({"name": name, "valueFrom": _of_secret(secret, member.role, name)} for name in part.secrets),
+            *({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": name}}} for name in part.secrets),
         ],
         "ports": [{"containerPort": port, "hostPort": port} for port in sorted(part.held_ports)],
         "resources": _resources(member, part, pods, moves),
@@ -201,15 +201,6 @@ def _container(member: Member, part: Part, group: str, generation: int, pods: Po
         # The last words of the log tell a person why it ended.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-
-
-def secret_key(role: str, name: str) -> str:
-    """Under which key of the group's Secret a role's value stands."""
-    return f"{role}.{name}"
-
-
-def _of_secret(secret: str, role: str, name: str) -> dict[str, t.Any]:
-    return {"secretKeyRef": {"name": secret, "key": secret_key(role, name)}}
 
 
 def _ready(member: Member, part: Part) -> dict[str, t.Any]:

@@ -10,6 +10,7 @@ import typing as t
 from ..base.arguments import Option, options, read_json_object
 from ..base.finding import Findings
 from ..base.words import by_number, counted
+from ..cluster.places import node_of
 from ..facts import images
 from ..facts.observed import Host
 from ..runtimes.table import traits_of
@@ -86,7 +87,9 @@ def _check_identity(group: Group, engines: t.Sequence[str], models: t.Sequence[s
     if models:
         findings.unread(
             f"model {group.model} has no fingerprint on {', '.join(models)}: whether all have the same one is unverified.",
-            "Make it readable for the user that the playbook becomes; what is in a volume of containers, nobody compares.",
+            "Nothing reads files on the nodes of a cluster: have them from one volume or image (kubernetes.model)."
+            if traits_of(group.runtime).pods
+            else "Make it readable for the user that the playbook becomes; what is in a volume of containers, nobody compares.",
             ENGINE_ROLES,
         )
 
@@ -192,10 +195,13 @@ def _check_image(group: Group, template: RoleTemplate, host: Host, findings: Fin
 
 def _check_interface(host: Host, wide: bool, roles: list[str], findings: Findings) -> None:
     if host.kv_error:
+        node = node_of(host.name)
         findings.error(
             "kv-interface",
             f"{host.name}: {host.kv_error}",
-            "Set pd_kv_interface for the host to the NIC that the KV cache travels over.",
+            f"Write it in pd_nodes of {host.through}: {{nodes: [{node}], kv_interface: NAME, kv_address: ADDRESS}}."
+            if host.node
+            else "Set pd_kv_interface for the host to the NIC that the KV cache travels over.",
             roles,
             host.name,
         )

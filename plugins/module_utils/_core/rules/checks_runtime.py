@@ -14,7 +14,8 @@ from ..base.process_words import ALL_WORDS
 from ..base.sizes import parse_bytes, told_size
 from ..base.values import number
 from ..runtimes.accepts import Accepts, Bounds, Judge, UnfitError
-from ..runtimes.table import runtime_of
+from ..runtimes.table import RUNTIMES, runtime_of, traits_of
+from ..spec import kubernetes
 from ..spec.fields import CacheService, Process
 from ..spec.spec import Group
 from ..template.template import GroupTemplate
@@ -29,6 +30,7 @@ def check(group: Group, template: GroupTemplate | None, findings: Findings) -> N
     """A group's roles, rendered or not. What is inherited is told once, at the engine."""
     if group.runtime_unread:
         return
+    _check_cluster_keys(group, findings)
     for role in group.roles.values():
 
         def place(key: str, role: t.Any = role) -> str:
@@ -42,8 +44,45 @@ def check(group: Group, template: GroupTemplate | None, findings: Findings) -> N
             judged.one(brought, judged.accepts.image, f"mode {template.mode.name}: router.image")
 
 
+def _check_cluster_keys(group: Group, findings: Findings) -> None:
+    """Keys that only mean something where members are Pods, and the other way round."""
+    where, pods = f"pd_groups.{group.name}", traits_of(group.runtime).pods
+    if pods:
+        for role in group.roles.values():
+            if role.devices:
+                findings.error(
+                    "runtime-refuses",
+                    f"{where}.roles.{role.name}: devices: a Pod gets no device file of its node by its path.",
+                    "Ask for what a device plugin gives: GPUs by gpus, RDMA by kubernetes.rdma.",
+                    [role.name],
+                )
+        return
+    way_out = f"Leave it out, or write runtime: {' or '.join(one.name for one in RUNTIMES if one.traits.pods)}."
+    if group.kubernetes != kubernetes.NOTHING:
+        findings.error(
+            "runtime-refuses",
+            f"{where}.kubernetes: runtime {group.runtime} runs members on hosts, and not in a cluster.",
+            way_out,
+        )
+    for role in group.roles.values():
+        if role.nodes is not None:
+            findings.error(
+                "runtime-refuses",
+                f"{where}.roles.{role.name}.nodes: runtime {group.runtime} runs members on the hosts of a pattern, which have no nodes.",
+                way_out,
+                [role.name],
+            )
+
+
 def check_service(service: CacheService, findings: Findings) -> None:
     """A cache service that is deployed."""
+    if traits_of(service.runtime).pods:
+        findings.error(
+            "runtime-refuses",
+            f"pd_caches.{service.name}.runtime: {service.runtime}: cache services are not deployed in clusters.",
+            "Write address: HOST:PORT of one that runs there already, or name hosts and another runtime.",
+        )
+        return
     judged = _Judged(service.runtime, runtime_of(service.runtime).accepts, findings, [])
     judged.process(service, lambda key: f"pd_caches.{service.name}.{key}")
 

@@ -204,7 +204,7 @@ def _pod(at: At, where: str, written: Plain) -> Plain:
     owned = [key for key in given if key in OWNED]
     if owned:
         at.reader.findings.error(
-            "flag-owned",
+            "owned-flag",
             f"{where}.pod: {', '.join(owned)}: the plan and the keys beside it say this.",
             "Leave it out. The keys of kubernetes are in docs/kubernetes.md; mounts, env and resources are those of the roles.",
         )

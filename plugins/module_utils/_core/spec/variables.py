@@ -18,6 +18,7 @@ KNOWN = (
     "pd_break_lock",
     "pd_cache",
     "pd_caches",
+    "pd_cluster",
     "pd_convert_all",
     "pd_convert_decode",
     "pd_convert_dest",
@@ -45,6 +46,7 @@ KNOWN = (
     "pd_kv_interface",
     "pd_lost_hosts",
     "pd_modes_path",
+    "pd_nodes",
     "pd_on_failure",
     "pd_out_of_service",
     "pd_parallel",
@@ -69,6 +71,7 @@ KNOWN = (
     "pd_rollout_pause",
     "pd_rollout_resume",
     "pd_rollouts",
+    "pd_show_rbac",
     "pd_skip_hooks",
     "pd_state_dir",
     "pd_to",
@@ -80,7 +83,7 @@ MEANT_EMPTY = ("pd_plan_digest",)
 # Names of which any ending is the user's own.
 _OPEN = ("pd_groups_", "pd_caches_")
 # What the collection itself makes: facts of a host become variables of their own.
-_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_named", "pd_rollout_read", "pd_status", "pd_validated")
+_OURS = ("pd_converted", "pd_facts", "pd_host", "pd_named", "pd_places", "pd_rollout_read", "pd_status", "pd_validated")
 # A name that is no slip of a known one may be the user's own.
 _NEAR = 0.84
 
