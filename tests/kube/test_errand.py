@@ -18,11 +18,11 @@ from integration.test_group_proof import Engines
 from kube.kubelet import Image, Kubelet, Nodes
 from kube.server import Server
 
-from ansible_collections.inferops.pd.plugins.module_utils._core.cluster import errand_pod, names
+from ansible_collections.inferops.pd.plugins.module_utils._core.cluster import errand_pod, names, rights
 from ansible_collections.inferops.pd.plugins.module_utils._core.cluster.errand_pod import Errand
 from ansible_collections.inferops.pd.plugins.module_utils._core.cluster.pod import Pods
 from ansible_collections.inferops.pd.plugins.module_utils._kube import errand as sending
-from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api
+from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api, path_of
 from ansible_collections.inferops.pd.plugins.module_utils._kube.beside import Beside
 from ansible_collections.inferops.pd.plugins.module_utils._kube.code import code
 from ansible_collections.inferops.pd.plugins.module_utils._kube.errand import Errands, Outcome
@@ -86,6 +86,27 @@ def test_a_node_is_looked_at_as_a_host_is(
     }  # fmt: skip
     assert left(api) == []
     assert [one.name for one in Namespace(api).pods()] == []
+
+
+def test_the_printed_rights_are_enough(
+    api_server: Server, api: Api, node: Kubelet, registry: _Registry, tmp_path: Path
+) -> None:
+    subject = {"kind": "User", "name": "deployer", "apiGroup": "rbac.authorization.k8s.io"}
+    for one in rights.objects(api.namespace):
+        if one["kind"] in ("Role", "RoleBinding"):
+            its = {**one, "subjects": [subject]} if "subjects" in one else one
+            api.create(path_of(f"rbac.authorization.k8s.io/v1/{one['kind'].lower()}s", api.namespace), its)
+    own = Api(Access(api.namespace, kubeconfig=str(api_server.kubeconfig("deployer"))))
+    errands = Errands(Namespace(own), Pods(api.namespace))
+    seen, problems = look(errands, [Look(node.name, IMAGE, "28000-28010", models=(str(tmp_path / "none"),))])
+    assert problems == {}
+    assert not seen[node.name]["models"][str(tmp_path / "none")]["exists"]
+    asked = {"url": registry.url, "dialect": "vllm-router", "model": "m", "peers": [], "timeout": 5, "settle": 1}
+    told = Beside(errands, node.name, IMAGE, "g").register(asked, False, {registry.url: [KEY]})
+    assert not told["failed"], told["msg"]
+    assert left(api) == []
+    assert errands.sweep() == []
+    errands.forget_code()
 
 
 class _Registry(ThreadingHTTPServer):

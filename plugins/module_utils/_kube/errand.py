@@ -205,10 +205,14 @@ class Errands:
                 self.namespace.api.create(self.namespace.path("configmaps"), body)
 
     def _remove(self, name: str) -> None:
-        """The Secret first: what is secret is the first to go. What cannot be removed now is swept later, and ends by its deadline."""
-        for kind in ("secrets", "pods"):
-            with contextlib.suppress(HostError):
-                self.namespace.api.delete(self.namespace.path(kind, name))
+        """The Secret first: what is secret is the first to go, by a right that does not read it. What cannot be removed now ends by its
+        deadline, and is swept later."""
+        with contextlib.suppress(HostError):
+            self.namespace.api.call(
+                "DELETE", self.namespace.path("secrets"), {"fieldSelector": f"metadata.name={name}"}
+            )
+        with contextlib.suppress(HostError):
+            self.namespace.api.delete(self.namespace.path("pods", name))
 
 
 _OURS = f"{names.SELECTOR},{names.ERRAND}"
