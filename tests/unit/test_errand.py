@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import ROOT
 
 from ansible_collections.inferops.pd.plugins.module_utils._core.base.errors import PdError
 from ansible_collections.inferops.pd.plugins.module_utils._core.cluster import errand_pod, names
@@ -239,6 +240,21 @@ def test_the_code_runs_where_nothing_else_is(tmp_path):
     assert ran.returncode == 1
 
 
+def test_the_code_is_the_same_where_ansible_has_shipped_it_in_a_zip(tmp_path):
+    """A module finds its sources in a zip, with packages above ours that are empty."""
+    package = "ansible_collections.inferops.pd.plugins.module_utils"
+    above = package.split(".")
+    with zipfile.ZipFile(tmp_path / "module.zip", "w") as archive:
+        for depth in range(1, len(above) + 1):
+            archive.writestr("/".join([*above[:depth], "__init__.py"]), "")
+        for file in sorted((ROOT / "plugins" / "module_utils").rglob("*.py")):
+            archive.write(file, "/".join([*above, str(file.relative_to(ROOT / "plugins" / "module_utils"))]))
+    asked = f"import sys; sys.path.insert(0, {str(tmp_path / 'module.zip')!r}); from {codes.__name__} import code; print(code().digest)"
+    ran = subprocess.run([sys.executable, "-I", "-c", asked], capture_output=True, text=True, timeout=60)
+    assert ran.stderr == ""
+    assert ran.stdout.strip() == codes.code().digest
+
+
 def test_a_python_that_is_too_old_is_told_so(monkeypatch, capsys):
     monkeypatch.setattr(sys, "version_info", (3, 6, 8))
     with pytest.raises(SystemExit) as found:
@@ -347,7 +363,7 @@ def test_who_listens_is_there_until_its_peers_have_tried_it(tmp_path):
     order = {"task": {"expect": ["n2"], "high": ["127.0.0.1"]}, "token": "x", "seconds": 60, "name": "pd-test"}
     (told / "order").write_text(Errand("listen", "n", "i", order).told("t1"))
     begin = f"import sys; from {run.__name__} import main; sys.exit(main({str(told)!r}, {str(tmp_path)!r}))"
-    collections = str(Path(__file__).parents[2] / ".build" / "collections")
+    collections = str(ROOT / ".build" / "collections")
     words, env = [sys.executable, "-c", begin], {"PYTHONPATH": collections, "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as ran:
         assert ran.stdout is not None
