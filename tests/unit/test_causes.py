@@ -85,7 +85,7 @@ def test_the_reason_of_a_crash_loop_is_the_one_that_deploy_found(state, restarts
         "why": "exit status 1",
         "log_line": "z",
     }
-    observe._mark_stuck(live, {"docker": Runtime(LOOP)})
+    observe.mark_stuck(live, {"docker": Runtime(LOOP)})
     assert live["why"].startswith("exit status 1; ")
     assert "fp9" in live["why"]
     assert live["log_line"] == "", "how the log ends is no reason"
@@ -94,7 +94,7 @@ def test_the_reason_of_a_crash_loop_is_the_one_that_deploy_found(state, restarts
 def test_one_that_loads_for_the_first_time_keeps_its_reason():
     label = {"group": "g", "member": "g-decode-0", "role": "decode", "runtime": "docker", "backend": "vLLM"}
     live = {"label": label, "state": "running", "ready": False, "restarts": 0, "why": "no answer", "log_line": "z"}
-    observe._mark_stuck(live, {"docker": Runtime(["ERROR something that vLLM always says"])})
+    observe.mark_stuck(live, {"docker": Runtime(["ERROR something that vLLM always says"])})
     assert live["why"] == "no answer"
 
 

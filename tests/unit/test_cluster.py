@@ -179,6 +179,7 @@ def test_what_a_pod_of_others_holds():
     ids=["plain", "everything"],
 )  # fmt: skip
 def test_every_version_takes_it(version, settings):
+    # On the oldest Ansible and Python the library is not there.
     validate = pytest.importorskip("kubernetes_validate")
     validate.validate(json.loads(json.dumps(made(settings=settings))), version, strict=True)
 
