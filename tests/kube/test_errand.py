@@ -22,6 +22,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._core.cluster import e
 from ansible_collections.inferops.pd.plugins.module_utils._core.cluster.errand_pod import Errand
 from ansible_collections.inferops.pd.plugins.module_utils._core.cluster.pod import Pods
 from ansible_collections.inferops.pd.plugins.module_utils._kube import errand as sending
+from ansible_collections.inferops.pd.plugins.module_utils._kube import observe
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api, path_of
 from ansible_collections.inferops.pd.plugins.module_utils._kube.beside import Beside
 from ansible_collections.inferops.pd.plugins.module_utils._kube.code import code
@@ -29,6 +30,7 @@ from ansible_collections.inferops.pd.plugins.module_utils._kube.errand import Er
 from ansible_collections.inferops.pd.plugins.module_utils._kube.looking import Look, look
 from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import Namespace
 from ansible_collections.inferops.pd.plugins.module_utils._probes import model as models
+from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 
 pytestmark = pytest.mark.integration
 IMAGE = "registry.example/engine:1"
@@ -79,6 +81,11 @@ def test_a_node_is_looked_at_as_a_host_is(
     assert facts["models"] == {str(model): models.facts(str(model))}
     assert facts["ports"]["range"] == "28000-28010"
     assert facts["executables"]["python3"]["exists"]
+    request = observe.Request("k1", nodes=[observe.Nodes(names=(node.name,))], looked=seen)
+    told = observe.observe(request, api)["nodes"][node.name]
+    same = ("kv_interface", "kv_interfaces", "interfaces", "rdma_devices", "machine", "models", "executables")
+    assert {key: told[key] for key in same} == {key: facts[key] for key in same}
+    assert (told["ports"]["used"], told["address"]) == (facts["ports"]["used"], "127.0.0.1")
     seen, problems = look(errands, [none])
     assert problems == {}
     assert seen[node.name]["models"][str(tmp_path / "none")] == {
@@ -212,7 +219,7 @@ def test_a_proof_is_what_it_is_on_a_host(errands: Errands, node: Kubelet) -> Non
 def test_who_cannot_be_sent_is_a_result_that_has_failed(errands: Errands, node: Kubelet) -> None:
     beside = Beside(errands, node.name, "registry.example/none:1", "g")
     url, member = "http://127.0.0.1:1", {"label": {"member": "g-decode-0"}, "seconds": 1}
-    why = f"Errand %s on {node.name}: image registry.example/none:1 cannot be pulled"
+    why = f"Errand %s on {node.name}: image registry.example/none:1 is not on the node"
     told = beside.register({"url": url, "dialect": "vllm-router", "model": "m"}, False)
     assert told["failed"]
     assert told["msg"].startswith(f"The router at {url} could not be told its members. {why % 'router'}")
@@ -257,7 +264,7 @@ def test_each_failure_is_one_sentence(
     start = f"Errand look on {node.name}: "
     assert told["no image"].error.startswith(start + "image registry.example/none:1 cannot be pulled (")
     assert told["not pulled"].error.startswith(
-        start + "image registry.example/none:1 is not on the node. A check pulls no"
+        start + "image registry.example/none:1 is not on the node. Nothing is pulled"
     )
     assert told["no python"].error.startswith(start + "its image has no python3. Errands need Python >= 3.9")
     assert told["no node"].error.startswith("Errand look on nowhere: no node takes it (0/")
@@ -299,5 +306,11 @@ def test_the_code_is_one_object_that_goes_with_the_last_group(api: Api, errands:
     held = api.listed(errands.namespace.path("configmaps"), labelSelector=names.CODE)
     assert [one["metadata"]["name"] for one in held] == [f"pd-code-{code().digest}"]
     assert held[0]["immutable"]
+    errands.forget_code()
+    named = {key: held[0]["metadata"][key] for key in ("name", "labels")}
+    other = {"metadata": named, "binaryData": {"errand.zip": "AAEC"}}
+    api.create(errands.namespace.path("configmaps"), other)
+    with pytest.raises(HostError, match=r"ConfigMap t-\w+/pd-code-\w+ is not the code that its name says. Delete it"):
+        run(errands, kind="look", node=node.name, image=IMAGE, order={"ports": "28000-28010"})
     errands.forget_code()
     assert api.listed(errands.namespace.path("configmaps"), labelSelector=names.CODE) == []

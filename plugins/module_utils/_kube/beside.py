@@ -15,8 +15,9 @@ from .._core.cluster.errand_pod import Errand
 from .._host.proving import LIMIT, KeysOf
 from .errand import Errands
 
-# Beside what is asked for: that a Pod is made, and its image pulled where it is not there.
-_START = 300
+# Beside what is asked for, that a Pod is made. No image is pulled: what changes a router must be over before the lock of a run that was
+# killed is another's.
+_START = 60
 # What a registration takes when nothing is said.
 _REGISTER = 60.0
 # By the URL of a member or router: the keys that its process wants, which a Pod beside it cannot see.
@@ -25,7 +26,7 @@ Lent = t.Mapping[str, t.Sequence[str]]
 
 @dataclass(frozen=True)
 class Beside:
-    """Where errands of a group go: a node, with an image that has Python and is there, for one that of a member on it."""
+    """Where errands of a group go: a node, with an image that has Python and is there already: that of a member on it."""
 
     errands: Errands
     node: str
@@ -76,6 +77,6 @@ class Beside:
     def _do(self, kind: str, order: Plain, secrets: Plain, seconds: float) -> dict[str, t.Any] | str:
         """Its result, or why there is none."""
         given = {key: value for key, value in secrets.items() if value}
-        one = Errand(kind, self.node, self.image, order, given, round(seconds) + _START, group=self.group)
+        one = Errand(kind, self.node, self.image, order, given, round(seconds) + _START, pull=False, group=self.group)
         (found,) = self.errands.run([one])
         return found.error or found.result

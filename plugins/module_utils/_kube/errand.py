@@ -17,7 +17,7 @@ from .._core.base import json_text
 from .._core.base.errors import PdError
 from .._core.base.printable import printable
 from .._core.cluster import errand_pod, names, pod_state
-from .._core.cluster.errand_pod import CODE_FILE, SCHEDULE, Errand, Seen
+from .._core.cluster.errand_pod import CODE_FILE, SCHEDULE, UNSCHEDULED, Errand
 from .._core.cluster.pod import ENGINE, Pods
 from .._errand import answer
 from .._runtimes.errors import HostError
@@ -32,6 +32,7 @@ _POLL, _QUIET, _SLACK = 0.3, 4.0, 60.0
 _LEFT = 600.0
 # How long an answer may be on its way from a container that runs or has ended.
 _SAID = 15.0
+_FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -147,12 +148,15 @@ class Errands:
             if not over and not found.waits:
                 return
             if found.waits and waited > _QUIET:
-                if found.word == "Unschedulable" and waited > SCHEDULE:
+                if found.word == UNSCHEDULED and waited > SCHEDULE:
                     raise ErrandError(errand, found.waits, _NO_ROOM, found.word)
                 self._judge_events(errand, name)
             if waited > errand.seconds + SCHEDULE + _SLACK:
                 raise ErrandError(
-                    errand, f"it did not end within {round(waited)} s ({_doing(found)})", _NODE_UP, "DeadlineExceeded"
+                    errand,
+                    f"it did not end within {round(waited)} s ({found.waits or 'it runs'})",
+                    _NODE_UP,
+                    "DeadlineExceeded",
                 )
             # One that is short is short to wait for.
             time.sleep(_POLL if waited < _QUIET else 3 * _POLL)
@@ -177,7 +181,7 @@ class Errands:
             try:
                 said = answer.read(self.namespace.api.text(path, container=ENGINE), token)
             except (HostError, answer.CutError) as exc:
-                if time.monotonic() > end:
+                if time.monotonic() > end or getattr(exc, "status", 0) == _FORBIDDEN:
                     raise ErrandError(errand, str(exc), _NO_LOG) from exc
                 time.sleep(_POLL)
         if "error" in said:
@@ -200,9 +204,16 @@ class Errands:
             "immutable": True,
             "binaryData": {CODE_FILE: base64.b64encode(its.body).decode()},
         }
-        if self.namespace.api.find(self.namespace.path("configmaps", name)) is None:
+        found = self.namespace.api.find(self.namespace.path("configmaps", name))
+        if found is None:
             with contextlib.suppress(ConflictError):
                 self.namespace.api.create(self.namespace.path("configmaps"), body)
+        elif found.get("binaryData") != body["binaryData"]:
+            # It would be run, with keys.
+            where = f"ConfigMap {self.namespace.namespace}/{name}"
+            raise HostError(
+                "Sending an errand", f"{where} is not the code that its name says", "Delete it, and run again."
+            )
 
     def _remove(self, name: str) -> None:
         """The Secret first: what is secret is the first to go, by a right that does not read it. What cannot be removed now ends by its
@@ -219,7 +230,3 @@ _OURS = f"{names.SELECTOR},{names.ERRAND}"
 _NO_ROOM = "An errand asks for 50m of CPU and 64Mi: is the node full, or has it a taint that kubernetes.tolerations leaves out?"
 _NODE_UP = "Is the node up? kubectl get node shows it."
 _NO_LOG = "Is kubelet in reach of the API server, and the right pods/log given? Run again."
-
-
-def _doing(found: Seen) -> str:
-    return found.waits or "it runs"

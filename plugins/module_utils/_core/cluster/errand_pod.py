@@ -26,6 +26,7 @@ TOLD, KEPT, _CODE = f"{PLACE}/told", f"{PLACE}/kept", f"{PLACE}/code"
 ORDER_LIMIT = 128 * 1024
 # How long a scheduler may look for room: errands need next to none.
 SCHEDULE = 30.0
+UNSCHEDULED = "Unschedulable"
 _RESOURCES = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}}
 _LONGEST = 400
 
@@ -172,9 +173,9 @@ _IMAGE = (
 )
 _NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 _NO_PROGRAM = ("executable file not found", "no such file or directory")
-_NO_PYTHON = "Errands need Python >= 3.9 as python3 in the image: name another one in pd_errand_image."
+_NO_PYTHON = "Errands need Python >= 3.9 as python3 in the image of the member that they are sent beside."
 _NO_IMAGE = "Check the image's name and the registry's secret (image_pull_secrets), or pull it on the node."
-_NEVER = "A check pulls no image: pull it on the node, or deploy."
+_NEVER = "Nothing is pulled for it: pull the image on the node, or deploy."
 
 
 def seen(pod: Plain, errand: Errand) -> Seen:
@@ -207,7 +208,9 @@ def seen(pod: Plain, errand: Errand) -> Seen:
         return _not_made(waiting, word)
     if "running" in how:
         return Seen()
-    return Seen(waits=_waits(pod, status), word=_unscheduled(status))
+    if json_text.mapping(pod.get("spec")).get("nodeName"):
+        return Seen(waits="its container is being made")
+    return Seen(waits=_said("no node takes it", {"message": _condition(status).get("message")}), word=UNSCHEDULED)
 
 
 def _ended(ended: Plain) -> Seen:
@@ -234,20 +237,9 @@ def _not_made(said: Plain, word: str) -> Seen:
     return Seen(True, _said("its container was not made", said), word=word)
 
 
-def _unscheduled(status: Plain) -> str:
-    found = _condition(status)
-    return json_text.text(found.get("reason")) if found.get("status") == "False" else ""
-
-
 def _condition(status: Plain) -> dict[str, t.Any]:
     conditions = json_text.objects(status.get("conditions"))
     return next((one for one in conditions if one.get("type") == "PodScheduled"), {})
-
-
-def _waits(pod: Plain, status: Plain) -> str:
-    if json_text.mapping(pod.get("spec")).get("nodeName"):
-        return "its container is being made"
-    return _said("no node takes it", {"message": _condition(status).get("message")})
 
 
 def _said(what: str, of: Plain) -> str:
