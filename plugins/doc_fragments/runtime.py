@@ -27,3 +27,14 @@ options:
       - The default is C(/var/lib/inferops-pd) for root, C(~/.local/state/inferops-pd) for others.
     type: path
 """
+
+    # Of modules that work on a host or in the cluster that it stands for.
+    CLUSTER = r"""
+options:
+  cluster:
+    description:
+      - How the cluster is reached that the host stands for, and what the inventory says of its nodes, as JSON text. Then all is done in
+        that cluster, and nothing on the host.
+      - Filled in by the action plugin, from C(pd_cluster) and C(pd_nodes).
+    type: str
+"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_facts
 short_description: Look at a Kubernetes cluster and the members that run there
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Tells of each node of a cluster what M(inferops.pd.host_facts) tells of a host, as far as the API knows it, and what the namespace keeps
     of groups - records, locks, held ports.

@@ -27,6 +27,7 @@ description:
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
+  - inferops.pd.runtime.cluster
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
   - inferops.pd.attributes.action_plugin

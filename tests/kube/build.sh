@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Builds kube-apiserver, kube-scheduler, kube-controller-manager and kubelet 1.20.2 from Debian's source package into the cache, and installs
 # etcd, once: about seven minutes of two processors and 2 GB. Does nothing where they are. Needs root and Debian 12's package sources.
 set -euo pipefail

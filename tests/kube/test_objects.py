@@ -152,7 +152,7 @@ def test_a_record_is_written_read_and_believed_or_not(namespace: Namespace) -> N
 
 
 def test_one_of_two_runs_gets_the_lock(namespace: Namespace) -> None:
-    stores = [ClusterStore(Namespace(namespace.api)) for _ in range(4)]
+    stores = [ClusterStore(Namespace(namespace.api)) for _number in range(4)]
     barrier, got = threading.Barrier(len(stores)), []
 
     def take(number: int) -> None:

@@ -30,6 +30,7 @@ JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "inferops-pd"
+NOT_FOUND, CONFLICT = 404, 409
 # What is tried again: the server is busy, or is being started.
 _AGAIN = (429, 500, 502, 503, 504)
 _PAUSE = (0.2, 2.0)
@@ -208,7 +209,7 @@ class Api:
             said = {}
         word = json_text.text(said.get("reason"))
         why = printable(json_text.text(said.get("message")) or body[:300].decode("utf-8", "replace")).strip()
-        kinds: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError}
+        kinds: dict[int, type[ApiError]] = {NOT_FOUND: NotFoundError, CONFLICT: ConflictError}
         made = kinds.get(status, ApiError)
         return made(self._doing(verb, path), status, why or f"it answered {status}", _HINTS.get(status, ""), word)
 

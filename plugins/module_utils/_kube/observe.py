@@ -199,7 +199,7 @@ def _members(namespace: Namespace, pods: t.Sequence[Found]) -> dict[str, dict[st
     routers = [one for one in told.values() if one["label"]["role"] == "router" and one["ready"]]
     if routers:
         with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(routers))) as pool:
-            for router, (peers, why) in zip(routers, pool.map(registered, t.cast("list[Live]", routers))):
+            for router, (peers, why) in zip(routers, pool.map(lambda one: registered(t.cast(Live, one)), routers)):
                 router["registered"], router["registered_why"] = peers, why
     # One that runs and never will serve says so in its log; of those that serve nobody is asked for it.
     drivers: dict[str, Driver] = {ClusterDriver.name: ClusterDriver(namespace, lambda _part: Pods(namespace.namespace))}

@@ -14,7 +14,7 @@ from .._core.cluster.places import node_of
 from .._runtimes.errors import BusyError, HostError
 from .._runtimes.store import Damaged
 from . import endpoint
-from .api import ConflictError
+from .api import CONFLICT, ApiError
 from .namespace import Namespace
 
 
@@ -80,10 +80,12 @@ class ClusterStore:
 
     def write_lock(self, group: str, lock: t.Mapping[str, t.Any] | None) -> None:
         try:
-            self.namespace.write_lock(group, lock)
-        except ConflictError as exc:
-            why = "another run has taken it at this moment"
-            raise BusyError(f"Locking group {group}", why, "Wait for that run, then run again.") from exc
+            return self.namespace.write_lock(group, lock)
+        except ApiError as exc:
+            if exc.status != CONFLICT:
+                raise
+        why = "another run has taken it at this moment"
+        raise BusyError(f"Locking group {group}", why, "Wait for that run, then run again.")
 
     def holds(self, group: str | None = None) -> list[dict[str, t.Any]]:
         held = self.namespace.holds()
