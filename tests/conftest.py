@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["kube.server", "lab.fixture"]
+pytest_plugins = ["kube.server", "kube.kubelet", "lab.fixture"]
 
 
 # What takes longest begins first: whatever is short fills the gap at the end, where a worker would wait for the other. By measurement, the

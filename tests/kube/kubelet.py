@@ -4,8 +4,8 @@
 """A stand-in for kubelet: it runs the Pods of a node as processes of this machine, and tells the API server what a kubelet would.
 
 What it can: commands, args and env as kubelet expands them, secrets, config maps, downward API, emptyDir and hostPath as mounts
-(rooted.py), readiness by httpGet and tcpSocket, logs, restarts, deadlines, and the end of a Pod by SIGTERM and SIGKILL. What it cannot it
-refuses by name. An image is a row of `images`; all of them have this machine's files. The network is this machine's: hostNetwork."""
+(rooted.py), readiness by httpGet and tcpSocket, logs, restarts, deadlines, and the end of a Pod by SIGTERM and SIGKILL. What it cannot
+it refuses by name. An image is a row of `images`; all of them have this machine's files. The network is this machine's: hostNetwork."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from .rooted import Mount, Rooted
 from .server import Server
 
@@ -53,8 +55,8 @@ _IGNORED = {"securityContext", "terminationMessagePath", "terminationMessagePoli
 
 @dataclass(frozen=True)
 class Image:
-    """What a node knows of an image: where its programs are, before those of the machine; what `path` is given alone it has no others.
-    `here`: the node has it, without pulling."""
+    """What a node knows of an image: where its programs are, before those of the machine, or `bare` without these. `here`: the node has
+    it; else the first Pod that may pulls it."""
 
     path: tuple[str, ...] = ()
     env: t.Mapping[str, str] = field(default_factory=dict)
@@ -245,7 +247,8 @@ class Worker:
         self.path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
         self._thread = threading.Thread(target=self._run, name=f"pod-{self.name}", daemon=True)
         self._gone, self._lost = threading.Event(), threading.Event()
-        self._again = False
+        # Beyond its deadline.
+        self._over = self._again = False
         self._process: Rooted | None = None
         self._restarts = 0
         self._last: dict[str, t.Any] = {}
@@ -316,7 +319,7 @@ class Worker:
         self._await_deletion()
 
     def _restart(self, ended: dict[str, t.Any]) -> bool:
-        if self._end_from is not None or self._gone.is_set():
+        if self._end_from is not None or self._over or self._gone.is_set():
             return False
         if self._lost.is_set():
             self._lost.clear()
@@ -329,6 +332,7 @@ class Worker:
         made = self._made()
         if made is None:
             return None
+        self._lost.clear()
         words, env, mounts = made
         container = self._container
         missing = words[0] if not shutil.which(words[0], path=env["PATH"]) and not _inside(words[0], mounts) else None
@@ -363,19 +367,20 @@ class Worker:
         """Stand by until the container has ended: why the Pod is over beside that, if it is."""
         process, deadline = t.cast("Rooted", self._process), self.pod["spec"].get("activeDeadlineSeconds")
         asked = killed = False
-        end, why = 0.0, ""
+        late, why = 0.0, ""
         while process.poll() is None:
             now = time.monotonic()
             if self._gone.is_set() or self._lost.is_set():
                 process.kill()
                 break
             if deadline and self._begun and now > self._begun + deadline and not why:
-                why, self._end_from = "DeadlineExceeded", self._end_from or now
-            if self._end_from is not None:
-                grace = self.pod["metadata"].get("deletionGracePeriodSeconds")
-                end = self._end_from + (
-                    grace if grace is not None else self.pod["spec"].get("terminationGracePeriodSeconds", 30)
-                )
+                late, why = now, "DeadlineExceeded"
+                self._over = True
+            told = self._end_from or late
+            if told:
+                meta, spec = self.pod["metadata"], self.pod["spec"]
+                grace = meta.get("deletionGracePeriodSeconds")
+                end = told + (spec.get("terminationGracePeriodSeconds", 30) if grace is None else grace)
                 if not asked:
                     asked = True
                     process.send(signal.SIGTERM)
@@ -711,16 +716,27 @@ def _serve(kubelet: Kubelet, folder: Path, address: str) -> http.server.Threadin
                 why = f'container "{words[3]}" in pod "{words[2]}" is waiting to start: ContainerCreating'
                 self._send(400, why.encode())
                 return
-            self._send(200, _read(worker.log, asked))
-            while asked.get("follow") == "true" and worker.running:
-                time.sleep(TICK)
+            if asked.get("follow") == "true":
+                self._follow(worker)
+            else:
+                self._send(200, _read(worker.log, asked))
 
         def _send(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def _follow(self, worker: Worker) -> None:
+            """As long as the container runs; the end of the answer is the end of the connection."""
+            self._send(200, b"")
+            with worker.log.open("rb") as log:
+                running = True
+                while running:
+                    running = worker.running
+                    self.wfile.write(log.read())
+                    self.wfile.flush()
+                    time.sleep(TICK)
 
         def log_message(self, *_words: t.Any) -> None:
             pass
@@ -746,3 +762,36 @@ def _read(log: Path, asked: t.Mapping[str, str]) -> bytes:
         lines = text.splitlines(keepends=True)
         text = b"".join(lines[max(0, len(lines) - int(asked["tailLines"])) :])
     return text[: int(asked["limitBytes"])] if asked.get("limitBytes") else text
+
+
+# -- fixtures --------------------------------------------------------------------------------------------------------------------------
+
+
+class Nodes(t.Protocol):
+    """Makes a node that lasts as long as the test: Kubelet's words, but server and folder. Its name is one that no other test has."""
+
+    def __call__(
+        self,
+        address: str = ...,
+        images: t.Mapping[str, Image] | None = ...,
+        labels: t.Mapping[str, str] | None = ...,
+        allocatable: t.Mapping[str, str] | None = ...,
+    ) -> Kubelet: ...
+
+
+@pytest.fixture
+def kube_nodes(api_server: Server, tmp_path: Path) -> t.Iterator[Nodes]:
+    """Nodes with a stand-in for kubelet each."""
+    made: list[Kubelet] = []
+
+    def node(**words: t.Any) -> Kubelet:
+        name = f"n-{uuid.uuid4().hex[:8]}"
+        one = Kubelet(api_server, name, tmp_path / name, **words)
+        made.append(one)
+        return one.start()
+
+    try:
+        yield node
+    finally:
+        for one in reversed(made):
+            one.stop()

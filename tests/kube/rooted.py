@@ -8,6 +8,7 @@ The process is number 1 of a PID namespace of its own, so that nothing that it s
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
 import subprocess
@@ -66,8 +67,8 @@ class Rooted:
     def send(self, number: signal.Signals) -> None:
         pid = self.pid
         if pid is not None:
-            with contextlib.suppress(OSError):
-                subprocess.run(["kill", f"-{int(number)}", str(pid)], check=False, capture_output=True)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def kill(self) -> None:
         """End it and all that it has started. Returns when it is over."""

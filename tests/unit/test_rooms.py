@@ -65,7 +65,8 @@ FOLDERS: dict[str, set[str]] = {
     "_routers": {"_core"},
     "_runtimes": {"_core", "_probes"},
     "_host": {"_core", "_engines", "_probes", "_routers", "_runtimes"},
-    "_kube": {"_core", "_host", "_probes", "_routers", "_runtimes"},
+    "_errand": {"_core", "_host", "_probes", "_routers"},
+    "_kube": {"_core", "_errand", "_host", "_probes", "_routers", "_runtimes"},
     "modules": {"_core", "_host", "_kube", "_probes", "_routers", "_runtimes"},
     # _probes: what the controller sees of its own machine. _routers: which registries there is an API for.
     "plugin_utils": {"_core", "_engines", "_probes", "_routers"},

@@ -64,8 +64,8 @@ class Namespace:
     # -- Pods ----------------------------------------------------------------------------------------------------------------------
 
     def pods(self, node: str | None = None) -> list[Found]:
-        """Pods of ours, of all groups; of one node alone."""
-        selector = names.SELECTOR + (f",{names.NODE}={node}" if node else "")
+        """Pods of members, of all groups; of one node alone. Errands are none."""
+        selector = f"{names.SELECTOR},!{names.ERRAND}" + (f",{names.NODE}={node}" if node else "")
         return [self._found(pod) for pod in self.api.listed(self.path("pods"), labelSelector=selector)]
 
     def pod(self, member: str) -> Found | None:

@@ -26,6 +26,10 @@ SERVING = f"{DOMAIN}/serving"
 DRAINING = f"{DOMAIN}/draining"
 START = f"{DOMAIN}/start"
 FILE = f"{DOMAIN}/file-"
+# On the Pod of an errand, its kind; on what holds its code, the digest. The order is an annotation.
+ERRAND = f"{DOMAIN}/errand"
+CODE = f"{DOMAIN}/code"
+ORDER = f"{DOMAIN}/order"
 # The object with the ports that routers may still name, of all groups.
 HOLDS = "pd-holds"
 # Ours, of the namespace: what every list asks for.
@@ -64,6 +68,16 @@ def of_service(group: str) -> str:
 def of_secrets(group: str, generation: int, role: str) -> str:
     """The name of what the members of a role need secret in a generation."""
     return f"{of_group(group)}-{generation}-{role}"
+
+
+def of_errand(token: str) -> str:
+    """The name of an errand's Pod, and of what it is given secret."""
+    return f"pd-errand-{token}"
+
+
+def of_code(digest: str) -> str:
+    """The name of what holds the errands' code."""
+    return f"pd-code-{digest}"
 
 
 def labels(group: str, **more: t.Any) -> dict[str, str]:

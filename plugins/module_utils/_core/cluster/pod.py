@@ -82,8 +82,8 @@ def render(member: Member, part: Part, label: t.Mapping[str, t.Any], node: str, 
         "dnsPolicy": "ClusterFirstWithHostNet",
         **({"hostIPC": True} if part.ipc == "host" else {}),
         "restartPolicy": "Never",
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _on(node)}},
-        "tolerations": [*_STAYS, *pods.tolerations],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": on(node)}},
+        "tolerations": [*STAYS, *pods.tolerations],
         # The script kills what outlives the grace; this is for what outlives the script.
         "terminationGracePeriodSeconds": math.ceil(member.stop.patience) + 2,
         "automountServiceAccountToken": False,
@@ -92,7 +92,7 @@ def render(member: Member, part: Part, label: t.Mapping[str, t.Any], node: str, 
         **({"priorityClassName": pods.priority_class} if pods.priority_class else {}),
         **({"runtimeClassName": pods.runtime_class} if pods.runtime_class else {}),
         **({"imagePullSecrets": [{"name": name} for name in pods.pull_secrets]} if pods.pull_secrets else {}),
-        **_security(pods),
+        **security(pods),
     }
     made: dict[str, t.Any] = {
         "apiVersion": "v1",
@@ -240,7 +240,7 @@ def _capabilities(pods: Pods, moves: bool) -> dict[str, t.Any]:
     return {**found, "allowPrivilegeEscalation": False} if pods.drop_all else found
 
 
-def _security(pods: Pods) -> dict[str, t.Any]:
+def security(pods: Pods) -> dict[str, t.Any]:
     found: dict[str, t.Any] = {"runAsNonRoot": True} if pods.run_as_non_root else {}
     if pods.seccomp:
         found["seccompProfile"] = {"type": pods.seccomp}
@@ -250,13 +250,13 @@ def _security(pods: Pods) -> dict[str, t.Any]:
 # -- where it runs ---------------------------------------------------------------------------------------------------------------------
 
 # A node that is out of sight keeps its members: nothing of ours may be taken away because an API server cannot see it.
-_STAYS = tuple(
+STAYS = tuple(
     {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute"}
     for what in ("not-ready", "unreachable")
 )
 
 
-def _on(node: str) -> dict[str, t.Any]:
+def on(node: str) -> dict[str, t.Any]:
     """By the name of the node's object: its label for the host's name may be another one."""
     named = {"key": "metadata.name", "operator": "In", "values": [node]}
     return {"nodeSelectorTerms": [{"matchFields": [named]}]}

@@ -39,6 +39,9 @@ RIGHTS = (
     # Written and taken away, and never read.
     Right("", "secrets", ("create", "update", "deletecollection")),
     Right("coordination.k8s.io", "leases", ("get", "list", "create", "update", "delete")),
+    Right(
+        "", "events", ("list",), without="that a folder of a node is not there is told by its errand's deadline alone"
+    ),
     Right("", "nodes", ("list",), cluster=True),
     Right("", "pods", ("list",), cluster=True, without="which GPUs Pods of other namespaces hold is not known"),
 )
