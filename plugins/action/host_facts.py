@@ -16,6 +16,7 @@ from ..module_utils._core.base.errors import PdError
 from ..module_utils._core.cluster.inventory import CLUSTER
 from ..plugin_utils._action import PdAction, given
 from ..plugin_utils._answers import ASK, OWN, complaint, version_in
+from ..plugin_utils._plain import to_plain
 from ..plugin_utils.locking import living
 
 
@@ -47,9 +48,14 @@ class ActionModule(PdAction):
     def _look_at(self, cluster: str | None) -> dict[str, t.Any]:
         """What the host says of itself, or of the cluster that it stands for: then its options are none of a host."""
         options = self.runtime_options().get("runtime_options") or {}
-        module, arguments = None, {**self.args, "runtime_options": options, "controller": living()}
+        pods = to_plain(self.args.get("pods")) or {}
+        own = {key: value for key, value in self.args.items() if key != "pods"}
+        module, arguments = None, {**own, "runtime_options": options, "controller": living()}
         if cluster:
-            module, arguments = "inferops.pd.cluster_facts", {"cluster": cluster, "groups": self.args.get("groups")}
+            looked_for = {key: to_plain(self.args.get(key)) for key in ("images", "models", "interface_plane")}
+            look = {**looked_for, **pods} if pods and looked_for["images"] else None
+            arguments = {"cluster": cluster, "groups": self.args.get("groups"), **({"look": look} if look else {})}
+            module = "inferops.pd.cluster_facts"
         said: dict[str, t.Any] = self._execute_module(
             module_name=module, module_args=arguments, task_vars=self.task_vars, wrap_async=self._task.async_val
         )

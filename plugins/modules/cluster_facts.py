@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Tells of each node of a cluster what M(inferops.pd.host_facts) tells of a host, as far as the API knows it, and what the namespace keeps
     of groups - records, locks, held ports.
-  - It starts nothing in the cluster and changes nothing.
+  - It changes nothing. With O(look) it starts a Pod on each node that is looked at, and takes it away again.
   - M(inferops.pd.host_facts) runs it by itself on an inventory host that stands for a cluster, which has the variable C(pd_cluster).
 author:
   - The inferops.pd contributors (@inferops)
@@ -29,6 +29,11 @@ options:
       - M(inferops.pd.host_facts) fills it in from C(pd_cluster) and C(pd_nodes).
     type: str
     required: true
+  look:
+    description:
+      - What nodes are looked at for by short Pods, which have an image of the groups that the node has already - C(images), C(models),
+        C(interface_plane), C(nodes) as selectors, and C(settings) of the groups' Pods. Left out, nothing is started in the cluster.
+    type: dict
   groups:
     description: The groups whose records to return. Left out, all.
     type: list
@@ -71,10 +76,17 @@ ansible_facts:
           type: dict
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._core.base.errors import PdError
+from ..module_utils._core.cluster.node import Node
+from ..module_utils._core.cluster.pod import Pods
 from ..module_utils._kube.cluster import Cluster
+from ..module_utils._kube.errand import Errands
+from ..module_utils._kube.looking import Wanted, look_at
+from ..module_utils._kube.namespace import Namespace
 from ..module_utils._kube.observe import Request, observe
 
 
@@ -83,15 +95,27 @@ def argument_spec() -> dict[str, dict[str, object]]:
     return {
         "cluster": {"type": "str", "required": True, "no_log": True},
         "groups": {"type": "list", "elements": "str"},
+        "look": {"type": "dict"},
     }
+
+
+def looks(
+    namespace: Namespace, wanted: Wanted, warnings: list[str]
+) -> t.Callable[[t.Sequence[Node]], dict[str, dict[str, t.Any]]]:
+    """How nodes are looked at: by errands that are as the members of the groups are."""
+    errands = Errands(namespace, Pods.of(namespace.namespace, wanted.settings))
+    return lambda nodes: look_at(errands, wanted, nodes, warnings)
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
         cluster = Cluster.read(module.params["cluster"])
+        namespace = cluster.open().namespace
         request = Request(cluster.name, cluster.nodes, groups=module.params["groups"])
-        places = observe(request, cluster.open().namespace.api)
+        if module.params["look"]:
+            request.look = looks(namespace, Wanted.read(module.params["look"]), request.warnings)
+        places = observe(request, namespace.api)
     except PdError as exc:
         module.fail_json(msg=str(exc))
     for warning in request.warnings:

@@ -74,6 +74,11 @@ options:
     type: list
     elements: str
     default: []
+  pods:
+    description:
+      - Of a host that stands for a cluster (C(pd_cluster)), which C(nodes) are looked at, as selectors, and the C(settings) of the Pods
+        that do it. Left out, no Pod is started, and of nodes only that is told which the API knows.
+    type: dict
   groups:
     description: Return the records of these groups only. Members of all groups are always returned, since they hold ports and GPUs.
     type: list
@@ -313,6 +318,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
         "runtimes": {"type": "list", "elements": "str"},
         "runtime_options": {"type": "dict"},
         "images": {"type": "list", "elements": "str", "default": []},
+        "pods": {"type": "dict"},
         "state_dir": {"type": "path"},
         "groups": {"type": "list", "elements": "str"},
         "kept": {"type": "bool", "default": False},
@@ -322,7 +328,7 @@ def argument_spec() -> dict[str, dict[str, object]]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    options = {key: value for key, value in module.params.items() if key != "state_dir"}
+    options = {key: value for key, value in module.params.items() if key not in ("state_dir", "pods")}
     options["runtimes"] = ON_HOSTS if options["runtimes"] is None else options["runtimes"]
     request = Request(**options, state_given=module.params["state_dir"] is not None)
     try:

@@ -214,6 +214,7 @@ class Groups(Workloads):
             "images": sorted(images),
             "runtimes": [group.runtime],
             "interface_plane": template.mode.interface_plane,
+            **({"pods": _pods_of(group)} if traits_of(group.runtime).pods else {}),
         }
 
     def told(self, judged: Judged) -> dict[str, t.Any]:
@@ -382,6 +383,33 @@ def _service(judged: Judged) -> CacheService | None:
     return judged.spec if isinstance(judged.spec, CacheService) else None
 
 
+# Of the settings of Pods, those that are said of each group and hold for a look at all of them.
+_OF_ALL = ("tolerations", "pull_secrets")
+
+
+def _pods_of(group: Group) -> dict[str, t.Any]:
+    """Which nodes of a cluster are looked at for a group, and how its Pods are there."""
+    nodes = [role.nodes.to_plain() if role.nodes else "" for role in group.roles.values()]
+    return {
+        "nodes": [one for at, one in enumerate(nodes) if one not in nodes[:at]],
+        "settings": group.kubernetes.settings(None, None),
+    }
+
+
+def _pods_of_all(each: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """The same for several groups at once: their models are looked at by their paths on the nodes."""
+    if len(each) == 1:
+        return dict(each[0])
+    nodes = [one for part in each for one in part["nodes"]]
+    every = {key: [one for part in each for one in part["settings"].get(key) or ()] for key in _OF_ALL}
+    return {
+        "nodes": [one for at, one in enumerate(nodes) if one not in nodes[:at]],
+        "settings": {
+            key: [one for at, one in enumerate(its) if one not in its[:at]] for key, its in every.items() if its
+        },
+    }
+
+
 # What host_facts is to look at in lists; the rest is a word.
 _LOOKED_AT = ("models", "executables", "images")
 
@@ -395,6 +423,9 @@ def united(each: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
     }
     if parts and all(part.get("runtimes") for part in parts):
         found["runtimes"] = list(dict.fromkeys(one for part in parts for one in part["runtimes"]))
+    pods = [part["pods"] for part in parts if part.get("pods")]
+    if pods:
+        found["pods"] = _pods_of_all(pods)
     planes = {part["interface_plane"] for part in parts if part.get("interface_plane")}
     if planes:
         # host_facts tells the interfaces of both planes; each plan takes its own (Workloads.hosts_of).

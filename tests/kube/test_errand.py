@@ -113,7 +113,7 @@ def test_the_printed_rights_are_enough(
     assert not told["failed"], told["msg"]
     assert left(api) == []
     assert errands.sweep() == []
-    errands.forget_code()
+    errands.namespace.forget("nobody")
 
 
 class _Registry(ThreadingHTTPServer):
@@ -306,11 +306,11 @@ def test_the_code_is_one_object_that_goes_with_the_last_group(api: Api, errands:
     held = api.listed(errands.namespace.path("configmaps"), labelSelector=names.CODE)
     assert [one["metadata"]["name"] for one in held] == [f"pd-code-{code().digest}"]
     assert held[0]["immutable"]
-    errands.forget_code()
+    errands.namespace.forget("nobody")
     named = {key: held[0]["metadata"][key] for key in ("name", "labels")}
     other = {"metadata": named, "binaryData": {"errand.zip": "AAEC"}}
     api.create(errands.namespace.path("configmaps"), other)
     with pytest.raises(HostError, match=r"ConfigMap t-\w+/pd-code-\w+ is not the code that its name says. Delete it"):
         run(errands, kind="look", node=node.name, image=IMAGE, order={"ports": "28000-28010"})
-    errands.forget_code()
+    errands.namespace.forget("nobody")
     assert api.listed(errands.namespace.path("configmaps"), labelSelector=names.CODE) == []

@@ -99,13 +99,6 @@ class Errands:
                 self._remove(gone[-1])
         return gone
 
-    def forget_code(self) -> None:
-        """Take the errands' code away, with the last group of the namespace. One that is on its way has it mounted already."""
-        path = self.namespace.path("configmaps")
-        for one in self.namespace.api.listed(path, labelSelector=f"{names.SELECTOR},{names.CODE}"):
-            name = json_text.text(json_text.mapping(one.get("metadata")).get("name"))
-            self.namespace.api.delete(self.namespace.path("configmaps", name))
-
     # -- one of them ---------------------------------------------------------------------------------------------------------------
 
     def _one(self, errand: Errand, token: str, its: str) -> Outcome:

@@ -225,6 +225,11 @@ class Namespace:
             self.api.delete(self.path("services", json_text.text(json_text.mapping(one.get("metadata")).get("name"))))
         for name in (names.of_copy(group), names.of_group(group)):
             self.api.delete(self.path("configmaps", name))
+        if not self.records()[0]:
+            # With the last group goes what errands of all of them were made of.
+            for one in self.api.listed(self.path("configmaps"), labelSelector=f"{names.SELECTOR},{names.CODE}"):
+                name = json_text.text(json_text.mapping(one.get("metadata")).get("name"))
+                self.api.delete(self.path("configmaps", name))
 
 
 def _newest(copies: t.Sequence[dict[str, t.Any]]) -> dict[str, t.Any]:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .._core.base import json_text
+from .._core.base.checked import ports_of
 from .._core.base.plain import Plain
 from .._core.base.printable import printable
 from .._core.cluster import names, rights
@@ -42,6 +43,8 @@ class Request:
     nodes: t.Sequence[Nodes] = (EVERY,)
     looked: t.Mapping[str, Plain] = field(default_factory=dict)
     groups: t.Sequence[str] | None = None
+    # Looks at nodes that are well, and says what was seen, by node.
+    look: t.Callable[[t.Sequence[Node]], t.Mapping[str, Plain]] | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -51,6 +54,8 @@ def observe(request: Request, api: Api) -> dict[str, t.Any]:
     namespace = Namespace(api)
     version = json_text.text(api.get("/version").get("gitVersion"))
     found = [nodes.read(raw, request.settings) for raw in api.listed("/api/v1/nodes")]
+    if request.look is not None:
+        request.looked = request.look([node for node in found if node.ready])
     pods, foreign = _pods(namespace, request)
     of_node: dict[str, list[Found]] = defaultdict(list)
     for one in pods:
@@ -104,7 +109,7 @@ def _node(
     shut = lost or ("" if node.open else "unschedulable")
     labels = [one.label for one in mine if one.label is not None]
     return {
-        **_network(node, looked),
+        **_network(node, looked, labels),
         **_gpus(node, labels, foreign),
         "node": {
             "cluster": request.cluster,
@@ -167,15 +172,18 @@ def _gpus(node: Node, labels: t.Sequence[Plain], foreign: t.Sequence[Plain]) -> 
     return {"gpus": slots, "gpu_processes": busy, "gpu_tools": None}
 
 
-def _network(node: Node, looked: Plain) -> dict[str, t.Any]:
-    """Addresses and ports. A node's own address is the API's; what the KV cache travels over only the node itself can tell."""
+def _network(node: Node, looked: Plain, labels: t.Sequence[Plain]) -> dict[str, t.Any]:
+    """Addresses and ports. A node's own address is the API's; what the KV cache travels over the inventory says, or the node itself."""
     given = node.settings
-    kv = looked.get("kv_interface") or (
-        {"names": [given.kv_interface] if given.kv_interface else [], "address": given.kv_address}
-        if given.kv_address
-        else {"names": [], "error": _NOT_LOOKED}
-    )
+    kv = {**(looked.get("kv_interface") or {"names": [], "error": _NOT_LOOKED})}
+    if given.kv_address:
+        kv |= {"names": [given.kv_interface] if given.kv_interface else [], "address": given.kv_address, "error": None}
+        looked = {key: value for key, value in looked.items() if key != "kv_interfaces"}
     ports = looked.get("ports") or {}
+    # From within a Pod it is not seen whose they are: what members of ours have by their labels is theirs.
+    ours = {
+        port: str(label["member"]) for label in labels for port in ports_of(label.get("port"), label.get("ports") or {})
+    }
     return {
         "address": node.address,
         "kv_interface": kv,
@@ -184,10 +192,12 @@ def _network(node: Node, looked: Plain) -> dict[str, t.Any]:
         "rdma_devices": looked.get("rdma_devices"),
         "ports": {
             "range": given.port_range or nodes.DEFAULT_PORTS,
-            "used": ports.get("used") or [],
+            "used": [{**one, "member": ours.get(one["port"])} for one in ports.get("used") or ()],
             "exposed": ports.get("exposed") or 0,
+            **({"ephemeral": ports["ephemeral"]} if ports.get("ephemeral") else {}),
         },
-        "machine": looked.get("machine") or {},
+        # In a cluster a node is who its name says.
+        "machine": {},
         "models": looked.get("models") or {},
         "executables": looked.get("executables") or {},
     }

@@ -16,7 +16,7 @@ from ..base import json_text
 from ..base.plain import Plain
 from ..base.printable import printable
 from . import names
-from .pod import ENGINE, STAYS, Pods, merged, on, security
+from .pod import ENGINE, STAYS, Pods, merged, model_mount, model_volume, on, security
 
 # Where an errand finds its code, its order, and what came to it as a secret.
 PLACE = "/run/inferops-pd-errand"
@@ -66,7 +66,7 @@ def render(errand: Errand, token: str, code: str, pods: Pods) -> dict[str, t.Any
     """The Pod; `code` is the ConfigMap with the errands' code, `pods` what members of the cluster have in common."""
     name, kept = names.of_errand(token), errand.kept(token)
     spec = {
-        "containers": [_container(errand, kept)],
+        "containers": [_container(errand, kept, pods)],
         "volumes": _volumes(errand, name, kept, code, pods),
         "hostNetwork": True,
         "dnsPolicy": "ClusterFirstWithHostNet",
@@ -114,12 +114,12 @@ def secret(errand: Errand, token: str, pod: Plain) -> dict[str, t.Any] | None:
 _CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def _container(errand: Errand, kept: Plain) -> dict[str, t.Any]:
+def _container(errand: Errand, kept: Plain, pods: Pods) -> dict[str, t.Any]:
     mounts = [
         {"name": "pd-code", "mountPath": _CODE, "readOnly": True},
         {"name": "pd-told", "mountPath": TOLD, "readOnly": True},
         *([{"name": "pd-kept", "mountPath": KEPT, "readOnly": True}] if kept else []),
-        *({"name": f"pd-folder-{n}", "mountPath": path, "readOnly": True} for n, path in enumerate(errand.folders)),
+        *({"name": f"pd-folder-{n}", **model_mount(pods, path)} for n, path in enumerate(errand.folders)),
     ]
     return {
         "name": ENGINE,
@@ -139,11 +139,7 @@ def _volumes(errand: Errand, name: str, kept: Plain, code: str, pods: Pods) -> l
         {"name": "pd-code", "configMap": {"name": code}},
         {"name": "pd-told", "downwardAPI": {"items": [order]}},
         *([{"name": "pd-kept", "secret": {"secretName": name, "defaultMode": 0o444}}] if kept else []),
-        *(
-            # Of another kind it would be made where it is not.
-            {"name": f"pd-folder-{n}", **(pods.model or {"hostPath": {"path": path, "type": "Directory"}})}
-            for n, path in enumerate(errand.folders)
-        ),
+        *({"name": f"pd-folder-{n}", **model_volume(pods, path)} for n, path in enumerate(errand.folders)),
     ]
 
 

@@ -291,13 +291,24 @@ def _volumes(part: Part, pods: Pods) -> list[dict[str, t.Any]]:
         size = _bytes(part.limits.get("shm") or SHM_LIMIT, "")
         found.append({"name": "pd-shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(size)}})
     if part.model:
-        volume = pods.model or {"hostPath": {"path": part.model, "type": "Directory"}}
-        found.append({"name": "pd-model", **{key: one for key, one in volume.items() if key != _SUB_PATH}})
+        found.append({"name": "pd-model", **model_volume(pods, part.model)})
     found += [
         {"name": f"pd-mount-{number}", "hostPath": {"path": forms.mount(mount).source}}
         for number, mount in enumerate(part.mounts)
     ]
     return found
+
+
+def model_volume(pods: Pods, path: str) -> dict[str, t.Any]:
+    """Where the folder of a model comes from that is found at `path`. Of another kind than a folder it would be made where it is not."""
+    volume = pods.model or {"hostPath": {"path": path, "type": "Directory"}}
+    return {key: one for key, one in volume.items() if key != _SUB_PATH}
+
+
+def model_mount(pods: Pods, path: str) -> dict[str, t.Any]:
+    """How they find it there."""
+    within = (pods.model or {}).get(_SUB_PATH)
+    return {"mountPath": path, "readOnly": True, **({_SUB_PATH: within} if within else {})}
 
 
 def _mounts(part: Part, pods: Pods) -> list[dict[str, t.Any]]:
@@ -308,9 +319,7 @@ def _mounts(part: Part, pods: Pods) -> list[dict[str, t.Any]]:
     if part.ipc != "host":
         found.append({"name": "pd-shm", "mountPath": "/dev/shm"})
     if part.model:
-        within = (pods.model or {}).get(_SUB_PATH)
-        sub_path = {_SUB_PATH: within} if within else {}
-        found.append({"name": "pd-model", "mountPath": part.model, "readOnly": True, **sub_path})
+        found.append({"name": "pd-model", **model_mount(pods, part.model)})
     for number, mount in enumerate(part.mounts):
         given = forms.mount(mount)
         found.append(
