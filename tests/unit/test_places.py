@@ -190,6 +190,18 @@ def test_records_point_at_the_cluster_of_a_node() -> None:
     assert (answer["hosts"], answer["why"]) == (["k1"], {})
 
 
+def test_a_node_that_nobody_hears_of_may_be_stated_to_be_lost_though_nothing_is_there() -> None:
+    away = {"cluster": "k1", "ready": False}
+    cordon = {"by": "the cluster", "since": 0.0, "why": "its kubelet does not report"}
+    here = Fleet(**{"k1/n1": node(1), "k1/n2": node(2), "k1/n3": node(3, node=away, cordon=cordon)})
+    patterns = {role: ["k1/n1", "k1/n2", "k1/n3"] for role in ("prefill", "decode", "router")}
+    found = here.plan(pods(), patterns=patterns, lost=["k1/n3"]).findings
+    assert codes(found.errors) == []
+    assert only(found, "host-cordoned").hint == "See why: kubectl describe node n3"
+    answers = here.plan(pods(), patterns=patterns, lost=["k1/n2"]).findings
+    assert codes(answers.errors) == ["lost-host-answers"]
+
+
 # -- what is refused --------------------------------------------------------------------------------------------------------------
 
 

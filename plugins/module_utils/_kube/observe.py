@@ -116,6 +116,7 @@ def _node(
             "labels": dict(node.labels),
             "gpu_resource": node.gpu_resource,
             "rdma_resource": node.settings.rdma_resource,
+            "ready": node.ready,
             "looked": bool(looked),
         },
         # One that has nothing of ours hides nothing: the API has all Pods.

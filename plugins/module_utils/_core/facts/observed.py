@@ -245,12 +245,14 @@ Facts = t.Mapping[str, t.Any]
 @dataclass(frozen=True)
 class Node:
     """What a place is in its cluster, the inventory host `cluster`: its labels, under which names it gives GPUs and RDMA devices to Pods,
-    and whether anything of ours has `looked` around on it: the API knows no model, and no interface of a node."""
+    whether its kubelet reports, and whether anything of ours has `looked` around on it: the API knows no model, and no interface of a
+    node."""
 
     cluster: str
     labels: t.Mapping[str, str] = field(default_factory=dict)
     gpu_resource: str | None = None
     rdma_resource: str | None = None
+    ready: bool = True
     looked: bool = False
 
     @classmethod
@@ -262,6 +264,7 @@ class Node:
             labels=labels,
             gpu_resource=_maybe(value, "gpu_resource"),
             rdma_resource=_maybe(value, "rdma_resource"),
+            ready=bool(value.raw.get("ready", True)),
             looked=bool(value.raw.get("looked")),
         )
 

@@ -179,7 +179,7 @@ def _situation(name: str, reality: Reality, kind: Kind, action: str, findings: F
     for finding in reality.hosts.doubles:
         findings.add(finding)
     machines.check_group(name, reality.hosts, situation.noted, findings)
-    check_lost(reality.lost, {*reality.hosts, *situation.renamed}, findings)
+    check_lost(reality.lost, situation, reality.hosts, findings)
     check_damaged(action, situation, findings)
     if kind.joined:
         check_reach(action, situation, reality, findings)

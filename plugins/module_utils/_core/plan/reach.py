@@ -9,7 +9,9 @@ import typing as t
 
 from ..base.finding import Findings
 from ..base.words import by_number, names
+from ..cluster.places import asking, node_of
 from ..facts.cordon import BY_INVENTORY
+from ..facts.observed import Host
 from ..spec.workload import Kind
 from .situation import Asked, Reality, Situation, Template, Workload
 
@@ -62,6 +64,8 @@ def say_cordons(asked: Asked[Workload, Template], situation: Situation, kind: Ki
         if host is None or host.cordon is None:
             continue
         ends = f"ansible-playbook inferops.pd.evacuate -e pd_host={name} -e pd_return=true ends that."
+        if host.node is not None:
+            ends = f"kubectl uncordon {node_of(name)} ends that." if host.node.ready else f"See why: {asking(name)}"
         findings.warning(
             "host-cordoned",
             f"{name} is {host.cordon.told()}: what runs there stays, and no member of the {kind.short} comes there.",
@@ -71,9 +75,11 @@ def say_cordons(asked: Asked[Workload, Template], situation: Situation, kind: Ki
         )
 
 
-def check_lost(lost: t.Iterable[str], hosts: t.Collection[str], findings: Findings) -> None:
-    """A host that answers is not lost: what runs there is seen, and is stopped as anything else."""
-    answering = sorted(set(lost) & set(hosts))
+def check_lost(lost: t.Iterable[str], situation: Situation, hosts: t.Mapping[str, Host], findings: Findings) -> None:
+    """A host that answers is not lost: what runs there is seen, and is stopped as anything else. Of a node that nobody hears of its cluster
+    alone answers."""
+    there = {name for name, host in hosts.items() if host.node is None or host.node.ready} | set(situation.renamed)
+    answering = sorted(set(lost) & there)
     if answering:
         findings.error(
             "lost-host-answers",
