@@ -54,6 +54,7 @@ class ActionModule(RunAction):
             "workloads": [self._asked(parcel, course) for parcel, course in found.values()],
             "keys": self.args["keys"] or sealed(keys),
             "api_key": self.args["api_key"],
+            "cluster": self.cluster(),
         }
         results = self.ask("proof", found, lambda: self.module("group_proof", arguments, found))
         for name, result in results.items():

@@ -88,6 +88,7 @@ from ..module_utils._kube.errand import Errands
 from ..module_utils._kube.looking import Wanted, look_at
 from ..module_utils._kube.namespace import Namespace
 from ..module_utils._kube.observe import Request, observe
+from ..module_utils._kube.reach import ByErrand
 
 
 def argument_spec() -> dict[str, dict[str, object]]:
@@ -115,6 +116,8 @@ def main() -> None:
         request = Request(cluster.name, cluster.nodes, groups=module.params["groups"])
         if module.params["look"]:
             request.look = looks(namespace, Wanted.read(module.params["look"]), request.warnings)
+        if cluster.by_errand:
+            request.peers = ByErrand(namespace).peers
         places = observe(request, namespace.api)
     except PdError as exc:
         module.fail_json(msg=str(exc))

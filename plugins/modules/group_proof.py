@@ -26,6 +26,7 @@ description:
 author:
   - The inferops.pd contributors (@inferops)
 extends_documentation_fragment:
+  - inferops.pd.runtime.cluster
   - inferops.pd.attributes
   - inferops.pd.attributes.actiongroup_pd
 attributes:
@@ -189,6 +190,19 @@ def workloads_of(params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     return [{**{name: params[name] for name in LIMITS}, **one} for one in params["workloads"] or ()]
 
 
+def prover_of(given: t.Mapping[str, t.Any]) -> t.Callable[..., dict[str, t.Any]]:
+    """From where it is proven: from this host, or beside the members of a cluster that it does not reach."""
+    if given["cluster"]:
+        from ..module_utils._kube.cluster import Cluster
+
+        cluster = Cluster.read(given["cluster"])
+        if cluster.by_errand:
+            from ..module_utils._kube.reach import ByErrand
+
+            return ByErrand(cluster.open().namespace).prove_all
+    return proving.prove_all
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -201,6 +215,7 @@ def main() -> None:
             "workloads": {"type": "list", "elements": "dict"},
             # One text, which the action plugin seals.
             "keys": {"type": "json", "no_log": True},
+            "cluster": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,
     )
@@ -212,7 +227,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, skipped=True, skip_reason="check mode: nothing is sent", workloads={})
     try:
-        found = proving.prove_all(workloads_of(given), json.loads(given["keys"] or "{}"), given["api_key"])
+        found = prover_of(given)(workloads_of(given), json.loads(given["keys"] or "{}"), given["api_key"])
     except PdError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, workloads=found)

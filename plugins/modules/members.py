@@ -203,6 +203,7 @@ workloads:
 
 import json
 import typing as t
+from dataclasses import replace
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -252,10 +253,17 @@ def host_of(given: t.Mapping[str, t.Any]) -> Host:
         return Host.here(State(given["state_dir"]), given["runtime_options"])
     from ..module_utils._kube.cluster import Cluster
 
-    cluster = Cluster.read(given["cluster"]).open()
+    cluster = Cluster.read(given["cluster"])
+    opened = cluster.open()
     # Which ports of a node are free the scheduler sees; nobody here can.
     world = World(busy=lambda _ports: {})
-    return Host(cluster.store, lambda _name: cluster.driver, world, (cluster.driver.name,))
+    register = None
+    if cluster.by_errand:
+        from ..module_utils._kube.reach import ByErrand
+
+        by_errand = ByErrand(opened.namespace)
+        world, register = replace(world, drain=by_errand.drain), by_errand.register
+    return Host(opened.store, lambda _name: opened.driver, world, (opened.driver.name,), register)
 
 
 def main() -> None:

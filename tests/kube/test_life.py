@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import typing as t
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from integration.support_runtime import wait_for
 from kube.server import Server
 from kube.site import Cluster, cluster
 from ports import free_block
+
+from ansible_collections.inferops.pd.plugins.module_utils._core.cluster import names
 
 pytestmark = pytest.mark.integration
 ALL = ["g-decode-0", "g-prefill-0", "g-router-0"]
@@ -77,3 +80,46 @@ def test_from_nothing_to_nothing(site: Cluster) -> None:
     assert site.pods == {}
     assert site.left() == {}
     assert site.play("remove", pd_group="g").ok().changed == 0
+
+
+class Errands:
+    """Which kinds of errands go while this is open."""
+
+    def __init__(self, site: Cluster) -> None:
+        self.site, self.kinds = site, set[str]()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Errands:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        path = self.site.namespace.path("pods")
+        while not self._over.wait(0.1):
+            found = self.site.api.listed(path, labelSelector=names.ERRAND)
+            self.kinds |= {one["metadata"]["labels"][names.ERRAND] for one in found}
+
+
+def test_a_life_where_members_are_reached_by_errands_alone(site: Cluster) -> None:
+    """Whoever carries out for the cluster may be where no member's address leads: it speaks to the API and to nobody else."""
+    site.hosts["k1"]["pd_cluster"]["reach"] = "errand"
+    site.write()
+    with Errands(site) as errands:
+        first = site.play("deploy").ok()
+        assert "1 of 1 pairs move the KV cache and answer right" in first.out
+        assert site.ask()[0] == 200
+        assert "g: RUNNING" in site.play("status").ok().out
+        again = site.play("deploy").ok()
+        assert again.changed == 0, again.out
+        site.play("scale", pd_group="g", pd_decode=2).ok()
+        down = site.play("scale", pd_group="g", pd_decode=1, pd_allow_scale_down="true").ok()
+        assert "was not asked" not in down.out
+    assert errands.kinds == {"look", "router", "proof", "peers", "leave"}
+    assert sorted(site.pods) == ALL
+    site.play("remove", pd_group="g").ok()
+    assert site.left() == {}

@@ -13,14 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .._core.base.errors import PdError
 from .._core.base.plain import Plain
+from .._core.base.printable import printable
 from .._host import preflight, proving
 from .._host.drain import drain
 from .._probes import credentials
+from .._routers import dialect
 from .._routers.registration import register
 from . import look
 
 # Members that are drained at a time.
 AT_ONCE = 32
+# Of a question to a router.
+_TIMEOUT = 9.0
 
 
 def carry_out(kind: str, order: Plain, secrets: Plain) -> dict[str, t.Any]:
@@ -37,6 +41,20 @@ def _router(order: Plain, secrets: Plain) -> dict[str, t.Any]:
     """`order`: {peers: what router_peers is asked, check}. Members are registered and read back: {peers: its result}. `secrets.keys`: of
     each role."""
     return {"peers": register({**order["peers"], "keys": secrets.get("keys")}, bool(order.get("check")))}
+
+
+def _peers(order: Plain, _secrets: Plain) -> dict[str, t.Any]:
+    """`order`: {routers: {url, dialect} each}. Whom each knows: {registered: {peers, or None with why} each}."""
+    routers = list(order.get("routers") or ())
+    with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(routers)))) as pool:
+        return {"registered": list(pool.map(_known, routers))}
+
+
+def _known(router: Plain) -> dict[str, t.Any]:
+    try:
+        return {"peers": dialect(str(router["dialect"])).list(str(router["url"]), _TIMEOUT)}
+    except PdError as exc:
+        return {"peers": None, "why": printable(exc)}
 
 
 def _leave(order: Plain, secrets: Plain) -> dict[str, t.Any]:
@@ -72,6 +90,7 @@ GOES_ON = "listener"
 KINDS: dict[str, t.Callable[[Plain, Plain], dict[str, t.Any]]] = {
     "look": look.look,
     "router": _router,
+    "peers": _peers,
     "leave": _leave,
     "proof": _proof,
     "listen": _listen,

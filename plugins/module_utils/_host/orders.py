@@ -28,6 +28,9 @@ from .._runtimes.store import Store
 from .failure import told
 from .members import PHASES, Order, Work, World
 
+if t.TYPE_CHECKING:
+    from .service import Register
+
 # What there can be on a host.
 HERE = tuple(dict.fromkeys((UNNOTED, *ON_HOSTS)))
 # Each may have as many threads again, for members that drain or stop.
@@ -69,7 +72,8 @@ class Looks:
 
 class Host:
     """What the orders of a call have in common: store, drivers and world. `driver` makes that of a runtime, which is done once; `runtimes`
-    are those that there can be here, the first one for what is noted nowhere."""
+    are those that there can be here, the first one for what is noted nowhere; `register` speaks to a workload's router where this host does
+    not."""
 
     def __init__(
         self,
@@ -77,8 +81,9 @@ class Host:
         driver: t.Callable[[str], Driver],
         world: World | None = None,
         runtimes: t.Sequence[str] = HERE,
+        register: t.Callable[[str], Register] | None = None,
     ) -> None:
-        self.store, self.runtimes = store, runtimes
+        self.store, self.runtimes, self.register = store, runtimes, register
         self._make = driver
         self._mutex = threading.Lock()
         self._drivers: dict[str, Driver] = {}
@@ -194,7 +199,8 @@ def _carry_out(order: Order, host: Host) -> Result:
         # The other phases need nothing of what looks at members.
         from .service import see_to_router
 
-        result |= see_to_router(order, host.store, work.driver)
+        told = (host.register(work.group),) if host.register else ()
+        result |= see_to_router(order, host.store, work.driver, *told)
     return _judged({**result, "ok": True})
 
 

@@ -19,9 +19,13 @@ from .wait import Request, wait
 PATIENCE = 5
 
 
-def see_to_router(order: Order, store: Store, driver: Driver) -> dict[str, t.Any]:
-    """Wait for the router that was started, if one was, and do the registration that is asked for; `driver` runs it. The run must hold the
-    group's lock whenever a peer is added or removed.
+# Does what router_peers is asked, {check} or for good, if that may be; its result.
+Register = t.Callable[[t.Mapping[str, t.Any], bool, t.Callable[[], None]], dict[str, t.Any]]
+
+
+def see_to_router(order: Order, store: Store, driver: Driver, tell: Register = register) -> dict[str, t.Any]:
+    """Wait for the router that was started, if one was, and do the registration that is asked for; `driver` runs it, and `tell` speaks to
+    it. The run must hold the group's lock whenever a peer is added or removed.
 
     The result has `waited`, what the wait saw, and `peers`, what router_peers would tell; neither when the time for it has not come."""
     result: dict[str, t.Any] = {}
@@ -37,5 +41,5 @@ def see_to_router(order: Order, store: Store, driver: Driver) -> dict[str, t.Any
             with store.lock():
                 lock.check(store, group, order.holder)
 
-        result["peers"] = register({**order.peers, "keys": order.keys}, order.check, may_change)
+        result["peers"] = tell({**order.peers, "keys": order.keys}, order.check, may_change)
     return result

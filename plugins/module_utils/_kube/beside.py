@@ -9,11 +9,15 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from .._core.base.json_text import mapping
+from .._core.base.json_text import mapping, objects, text
 from .._core.base.plain import Plain
 from .._core.cluster.errand_pod import Errand
+from .._core.cluster.pod import Pods
 from .._host.proving import LIMIT, KeysOf
+from .._host.wait import ENGINE_ROLES
+from .._runtimes.errors import HostError
 from .errand import Errands
+from .namespace import Namespace
 
 # Beside what is asked for, that a Pod is made. No image is pulled: what changes a router must be over before the lock of a run that was
 # killed is another's.
@@ -32,6 +36,45 @@ class Beside:
     node: str
     image: str
     group: str
+
+    @classmethod
+    def of(cls, namespace: Namespace, group: str | None = None) -> Beside:
+        """Beside a member that runs, of the group or of any: an engine, whose image has Python, else the router. The errand is let onto
+        its node as that one is. Raises HostError where nobody runs."""
+        running = [
+            one
+            for one in namespace.pods()
+            if one.label is not None
+            and one.state.state == "running"
+            and one.node
+            and group in (None, one.label["group"])
+        ]
+        ready = [one for one in running if one.state.ready]
+        engines = [one for one in ready or running if (one.label or {})["role"] in ENGINE_ROLES]
+        found = next(iter(engines or running), None)
+        if found is None:
+            of = f"group {group}" if group else "any group"
+            raise HostError(
+                "Sending an errand", f"no member of {of} runs, beside which it could go", "Deploy the group."
+            )
+        spec = mapping(found.pod.get("spec"))
+        (container,) = objects(spec.get("containers"))[:1]
+        settings = Pods(
+            namespace.namespace,
+            service_account=text(spec.get("serviceAccountName")) or None,
+            priority_class=text(spec.get("priorityClassName")) or None,
+            pull_secrets=tuple(text(one.get("name")) for one in objects(spec.get("imagePullSecrets"))),
+            tolerations=tuple(objects(spec.get("tolerations"))),
+        )
+        label = found.label or {}
+        return cls(Errands(namespace, settings), str(found.node), text(container.get("image")), str(label["group"]))
+
+    def peers(self, routers: t.Sequence[Plain]) -> list[tuple[list[dict[str, t.Any]] | None, str]]:
+        """Whom each of these routers knows, {url, dialect} each; None where that cannot be read, and why."""
+        found = self._do("peers", {"routers": list(routers)}, {}, _REGISTER)
+        if isinstance(found, str):
+            return [(None, found)] * len(routers)
+        return [(one.get("peers"), str(one.get("why") or "")) for one in objects(found.get("registered"))]
 
     def register(self, asked: Plain, check: bool, lent: Lent | None = None) -> dict[str, t.Any]:
         """As registration.register. `asked.keys` are given as a secret. The caller has looked whether the run holds the lock; the errand's

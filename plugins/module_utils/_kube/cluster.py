@@ -27,13 +27,16 @@ class Cluster:
     name: str
     access: Access
     nodes: tuple[NodeSettings, ...] = ()
+    by_errand: bool = False
 
     @classmethod
     def read(cls, text: str) -> Cluster:
         """Raises PdError for what is none: only an action of ours gives it."""
         with reading("Option cluster", "It is filled in by the action plugin from pd_cluster and pd_nodes."):
             raw = json.loads(text)
-            return cls(str(raw["name"]), Access(**raw["access"]), inventory.settings(raw.get("nodes") or ()))
+            access = {key: value for key, value in raw["access"].items() if key != "reach"}
+            nodes = inventory.settings(raw.get("nodes") or ())
+            return cls(str(raw["name"]), Access(**access), nodes, raw["access"].get("reach") == "errand")
 
     def open(self) -> Opened:
         """What work asks of it."""

@@ -29,6 +29,8 @@ from .namespace import Found, Namespace
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 # Routers that are asked for their peers at a time.
 ASKED_AT_ONCE = 16
+# Whom a router knows; None where that cannot be read, and why.
+Peers = tuple[t.Optional[list[dict[str, t.Any]]], str]
 # What is told of a node that no errand has looked at.
 _NOT_LOOKED = "the API of the cluster knows no KV interface of its nodes."
 
@@ -45,6 +47,8 @@ class Request:
     groups: t.Sequence[str] | None = None
     # Looks at nodes that are well, and says what was seen, by node.
     look: t.Callable[[t.Sequence[Node]], t.Mapping[str, Plain]] | None = None
+    # Asks routers for their peers by an errand; None where they are asked from here.
+    peers: t.Callable[[t.Sequence[Plain]], t.Sequence[Peers]] | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -60,7 +64,7 @@ def observe(request: Request, api: Api) -> dict[str, t.Any]:
     of_node: dict[str, list[Found]] = defaultdict(list)
     for one in pods:
         of_node[one.node or ""].append(one)
-    members = _members(namespace, pods)
+    members = _members(namespace, pods, request)
     told = {
         node.name: _node(request, node, of_node.get(node.name, []), foreign.get(node.name, []), version, members)
         for node in found
@@ -204,14 +208,25 @@ def _network(node: Node, looked: Plain, labels: t.Sequence[Plain]) -> dict[str, 
     }
 
 
-def _members(namespace: Namespace, pods: t.Sequence[Found]) -> dict[str, dict[str, t.Any]]:
+def _peers(routers: t.Sequence[dict[str, t.Any]], request: Request) -> t.Sequence[Peers]:
+    """Whom each router knows: asked from here, or beside the members."""
+    if not routers:
+        return []
+    if request.peers is None:
+        with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(routers))) as pool:
+            return list(pool.map(lambda one: registered(t.cast(Live, one)), routers))
+    asked = [one for one in routers if one["label"].get("dialect") and one["label"].get("url")]
+    told = request.peers([{key: one["label"][key] for key in ("url", "dialect")} for one in asked]) if asked else []
+    found = {one["label"]["member"]: peers for one, peers in zip(asked, told)}
+    return [found.get(one["label"]["member"], (None, "")) for one in routers]
+
+
+def _members(namespace: Namespace, pods: t.Sequence[Found], request: Request) -> dict[str, dict[str, t.Any]]:
     """What is told of each member, by its name: how its Pod is, and whom a router knows, which only it can say."""
     told = {one.member: _member(one) for one in pods if one.label is not None}
     routers = [one for one in told.values() if one["label"]["role"] == "router" and one["ready"]]
-    if routers:
-        with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(routers))) as pool:
-            for router, (peers, why) in zip(routers, pool.map(lambda one: registered(t.cast(Live, one)), routers)):
-                router["registered"], router["registered_why"] = peers, why
+    for router, (peers, why) in zip(routers, _peers(routers, request)):
+        router["registered"], router["registered_why"] = peers, why
     # One that runs and never will serve says so in its log; of those that serve nobody is asked for it.
     drivers: dict[str, Driver] = {ClusterDriver.name: ClusterDriver(namespace, lambda _part: Pods(namespace.namespace))}
     loading = [one for one in told.values() if one["state"] == "running" and not one["ready"] and one["since"]]

@@ -18,6 +18,8 @@ from .node import NodeSettings
 CLUSTER, NODES = "pd_cluster", "pd_nodes"
 _TEXTS = ("namespace", "kubeconfig", "context", "host", "api_key", "ca_cert")
 _SWITCHES = ("verify_ssl",)
+# From where members are spoken to: from who carries out for the cluster, or by errands beside them.
+REACH = ("direct", "errand")
 _OF_NODES = ("kv_interface", "kv_address", "port_range", "gpu_resource", "rdma_resource", "address")
 
 
@@ -26,7 +28,7 @@ def cluster(written: t.Any, host: str) -> dict[str, t.Any]:
     where = f"{CLUSTER} of {host}"
     if not isinstance(written, t.Mapping):
         raise PdError(f"{where}: it is no dictionary. Write {CLUSTER}: {{namespace: NAME, kubeconfig: PATH}}.")
-    _known(where, written, (*_TEXTS, *_SWITCHES))
+    _known(where, written, (*_TEXTS, *_SWITCHES, "reach"))
     found: dict[str, t.Any] = {}
     for key in _TEXTS:
         value = written.get(key)
@@ -39,6 +41,10 @@ def cluster(written: t.Any, host: str) -> dict[str, t.Any]:
         raise PdError(
             f"{where}: namespace is missing. Write the namespace that the groups are to run in; it must exist."
         )
+    if not blank(written.get("reach")):
+        if written["reach"] not in REACH:
+            raise PdError(f"{where}: reach: {written['reach']!r} is none of {', '.join(REACH)}.")
+        found["reach"] = written["reach"]
     for key in _SWITCHES:
         if not blank(written.get(key)):
             if not isinstance(written[key], bool):

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the inferops.pd contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Speaking to members where who carries out for a cluster does not reach them: by errands, in the place of what a host does itself."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._core.base.errors import PdError
+from .._core.base.plain import Plain
+from .._host.proving import KeysOf
+from .beside import Beside
+from .namespace import Namespace
+
+Result = dict[str, t.Any]
+
+
+class ByErrand:
+    """What a host does to routers and members, beside these."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+
+    def peers(self, routers: t.Sequence[Plain]) -> list[tuple[list[dict[str, t.Any]] | None, str]]:
+        """Whom each router knows, {url, dialect} each; None where that cannot be read, and why."""
+        try:
+            return Beside.of(self.namespace).peers(routers)
+        except PdError as exc:
+            return [(None, str(exc))] * len(routers)
+
+    def register(self, group: str) -> t.Callable[[t.Mapping[str, t.Any], bool, t.Callable[[], None]], Result]:
+        """As registration.register, for a group's router. Whether it may change is asked once, before the errand goes: its time is shorter
+        than that of the lock."""
+
+        def tell(asked: t.Mapping[str, t.Any], check: bool, may_change: t.Callable[[], None]) -> Result:
+            try:
+                if not check:
+                    may_change()
+                return Beside.of(self.namespace, group).register(asked, check)
+            except PdError as exc:
+                return {"failed": True, "msg": str(exc)}
+
+        return tell
+
+    def drain(self, label: t.Mapping[str, t.Any], seconds: float, upstream: t.Sequence[Plain] = ()) -> str:
+        """As drain.drain."""
+        if seconds <= 0:
+            return ""
+        member = str(label["member"])
+        asked = {"label": dict(label), "seconds": seconds, "upstream": list(upstream)}
+        _peers, left = Beside.of(self.namespace, str(label["group"])).leave(None, [asked])
+        return left.get(member, "")
+
+    def prove_all(self, workloads: t.Sequence[Plain], keys: KeysOf, api_key: str | None = None) -> dict[str, Result]:
+        """As proving.prove_all: each beside its own members."""
+        found: dict[str, Result] = {}
+        for one in workloads:
+            group = str(one["group"])
+            try:
+                beside = Beside.of(self.namespace, group)
+                found |= beside.prove_all([one], {group: keys.get(group) or {}}, api_key)
+            except PdError as exc:
+                why = str(exc)
+                nothing: Result = {"good": False, "pairs": [], "router": None, "failed": True}
+                found[group] = {**nothing, "why": why, "msg": why, "table": [why], "group": group}
+        return found
