@@ -23,7 +23,7 @@ PATIENCE = 5
 Register = t.Callable[[t.Mapping[str, t.Any], bool, t.Callable[[], None]], dict[str, t.Any]]
 
 
-def see_to_router(order: Order, store: Store, driver: Driver, tell: Register = register) -> dict[str, t.Any]:
+def see_to_router(order: Order, store: Store, driver: Driver, tell: Register | None = None) -> dict[str, t.Any]:
     """Wait for the router that was started, if one was, and do the registration that is asked for; `driver` runs it, and `tell` speaks to
     it. The run must hold the group's lock whenever a peer is added or removed.
 
@@ -41,5 +41,5 @@ def see_to_router(order: Order, store: Store, driver: Driver, tell: Register = r
             with store.lock():
                 lock.check(store, group, order.holder)
 
-        result["peers"] = tell({**order.peers, "keys": order.keys}, order.check, may_change)
+        result["peers"] = (tell or register)({**order.peers, "keys": order.keys}, order.check, may_change)
     return result
