@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import typing as t
+from pathlib import Path
 
 import pytest
-from builders import Fleet, codes, host_facts, judge, only, spec
+import yaml
+from builders import ROOT, Fleet, codes, host_facts, judge, only, spec
 from plays import action
 
 from ansible_collections.inferops.pd.plugins.action import group_info, group_validate, hosts_pointed
@@ -94,6 +96,24 @@ def test_what_is_left_empty_is_left_out() -> None:
     assert inventory.nodes(None, "k1") == []
     (one,) = inventory.settings(inventory.nodes([{"nodes": "pool=h100", "kv_interface": "eth1", "address": ""}], "k1"))
     assert (one.kv_interface, one.address, one.nodes.meant("n", {"pool": "h100"})) == ("eth1", None, True)
+
+
+def test_the_example_inventory_is_right() -> None:
+    raw = yaml.safe_load((Path(ROOT) / "examples/inventories/kubernetes/hosts.yml").read_text())["all"]
+    clusters = {host: its for host, its in raw["hosts"].items() if its}
+    assert {inventory.cluster(its["pd_cluster"], host)["namespace"] for host, its in clusters.items()} == {"inference"}
+    assert [one.rdma_resource for one in inventory.settings(inventory.nodes(clusters["k1"]["pd_nodes"], "k1"))] == [
+        "rdma/hca_a"
+    ]
+    made = action(
+        group_validate.ActionModule,
+        {"pd_groups": raw["vars"]["pd_groups"]},
+        None,
+        {"all": ["k1", "k2", "gpu1", "gpu2"]},
+    )
+    for host, its in clusters.items():
+        made.task_vars["hostvars"][host]["pd_cluster"] = its["pd_cluster"]
+    assert made.act()["valid"]
 
 
 # -- what a look tells ------------------------------------------------------------------------------------------------------------
