@@ -252,17 +252,16 @@ def host_of(given: t.Mapping[str, t.Any]) -> Host:
     if not given["cluster"]:
         return Host.here(State(given["state_dir"]), given["runtime_options"])
     from ..module_utils._kube.cluster import Cluster
+    from ..module_utils._kube.reach import ByErrand, from_here
 
     cluster = Cluster.read(given["cluster"])
     opened = cluster.open()
     # Which ports of a node are free the scheduler sees; nobody here can.
     world = World(busy=lambda _ports: {})
-    register = None
-    if cluster.by_errand:
-        from ..module_utils._kube.reach import ByErrand
-
-        by_errand = ByErrand(opened.namespace)
-        world, register = replace(world, drain=by_errand.drain), by_errand.register
+    by_errand = ByErrand(opened.namespace) if cluster.by_errand else None
+    if by_errand:
+        world = replace(world, drain=by_errand.drain)
+    register = by_errand.register if by_errand else from_here
     return Host(opened.store, lambda _name: opened.driver, world, (opened.driver.name,), register)
 
 

@@ -26,9 +26,12 @@ from ansible_collections.inferops.pd.plugins.module_utils._kube import observe
 from ansible_collections.inferops.pd.plugins.module_utils._kube.api import Access, Api, path_of
 from ansible_collections.inferops.pd.plugins.module_utils._kube.beside import Beside
 from ansible_collections.inferops.pd.plugins.module_utils._kube.code import code
+from ansible_collections.inferops.pd.plugins.module_utils._kube.driver import ClusterDriver
 from ansible_collections.inferops.pd.plugins.module_utils._kube.errand import Errands, Outcome
 from ansible_collections.inferops.pd.plugins.module_utils._kube.looking import Look, look
 from ansible_collections.inferops.pd.plugins.module_utils._kube.namespace import Namespace
+from ansible_collections.inferops.pd.plugins.module_utils._kube.reach import ByErrand, from_here
+from ansible_collections.inferops.pd.plugins.module_utils._probes import credentials
 from ansible_collections.inferops.pd.plugins.module_utils._probes import model as models
 from ansible_collections.inferops.pd.plugins.module_utils._runtimes.errors import HostError
 
@@ -83,7 +86,7 @@ def test_a_node_is_looked_at_as_a_host_is(
     assert facts["executables"]["python3"]["exists"]
     request = observe.Request("k1", nodes=[observe.Nodes(names=(node.name,))], looked=seen)
     told = observe.observe(request, api)["nodes"][node.name]
-    same = ("kv_interface", "kv_interfaces", "interfaces", "rdma_devices", "machine", "models", "executables")
+    same = ("kv_interface", "kv_interfaces", "interfaces", "rdma_devices", "models", "executables")
     assert {key: told[key] for key in same} == {key: facts[key] for key in same}
     assert (told["ports"]["used"], told["address"]) == (facts["ports"]["used"], "127.0.0.1")
     seen, problems = look(errands, [none])
@@ -189,11 +192,27 @@ def test_a_router_is_told_its_peers_with_a_key_that_nobody_sees(
     peer = {"member": "g-prefill-0", "role": "prefill", "url": "http://127.0.0.1:1", "ports": {}}
     asked = {"url": registry.url, "dialect": "vllm-router", "model": "m", "peers": [peer], "timeout": 5, "settle": 1}
     beside = Beside(errands, node.name, IMAGE, "g")
-    peers = beside.register({**asked, "keys": {"prefill": KEY}}, False, {registry.url: [KEY]})
+    monkeypatch.setattr(Beside, "of", lambda _namespace, _group=None: beside)
+    tell = ByErrand(errands.namespace).register("g")
+    peers = tell({**asked, "keys": {"prefill": KEY, "router": KEY}}, False, lambda: None)
     assert (peers["failed"], peers["added"], peers["confirmed"]) == (False, [peer["url"]], [peer["url"]])
     assert f"Bearer {KEY}" in registry.keys
     assert [kind for kind, body in written if KEY in body] == ["secrets"]
     assert left(api) == []
+
+
+def test_a_router_that_is_reached_from_here_is_lent_its_key_too(
+    registry: _Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process, where the key would be read, is of another machine."""
+    monkeypatch.setattr(credentials, "_is_here", lambda _host: False)
+    monkeypatch.setattr(credentials, "_LENT", {})
+    asked = {"url": registry.url, "dialect": "vllm-router", "model": "m", "peers": [], "timeout": 5, "settle": 1}
+    without = from_here("g")({**asked, "keys": {"prefill": KEY}}, False, lambda: None)
+    assert (without["failed"], "401" in without["msg"]) == (True, True)
+    told = from_here("g")({**asked, "keys": {"router": KEY}}, False, lambda: None)
+    assert not told["failed"], told["msg"]
+    assert KEY not in json.dumps([without, told])
 
 
 def test_a_proof_is_what_it_is_on_a_host(errands: Errands, node: Kubelet) -> None:
@@ -294,9 +313,12 @@ def test_what_a_killed_run_has_left_is_swept(api: Api, errands: Errands, monkeyp
     made = Errand("look", "nowhere", IMAGE, {"ports": "28000-28010"}, secrets={"keys": {}}, seconds=60)
     errands._send(made, "abc", errand_pod.names.of_code(code().digest))
     assert sorted(left(api)) == ["pods/pd-errand-abc", "secrets/pd-errand-abc"]
-    assert errands.sweep() == []
+    driver = ClusterDriver(errands.namespace, lambda _part: errands.pods)
+    driver.sweep()
+    assert sorted(left(api)) == ["pods/pd-errand-abc", "secrets/pd-errand-abc"]
     monkeypatch.setattr(sending, "_LEFT", -70.0)
-    assert errands.sweep() == ["pd-errand-abc"]
+    # What runs do at their ends.
+    driver.sweep()
     assert left(api) == []
 
 

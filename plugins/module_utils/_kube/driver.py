@@ -21,6 +21,7 @@ from .._runtimes.errors import HostError
 from .._runtimes.protocol import Admit, Availability, Created, Facts, Live, Wanted
 from . import endpoint
 from .api import ConflictError, NotFoundError
+from .errand import Errands
 from .namespace import Found, Namespace
 
 AT_ONCE = 16
@@ -193,7 +194,9 @@ class ClusterDriver:
         return text.splitlines()[-lines:]
 
     def sweep(self) -> None:
-        """Nothing of ours runs in a cluster beside members."""
+        """Errands that runs have left which were killed. What cannot be swept now is so by the next run."""
+        with contextlib.suppress(HostError):
+            Errands(self.namespace, Pods(self.namespace.namespace)).sweep()
 
 
 def _no_node(state: PodState | None) -> str:

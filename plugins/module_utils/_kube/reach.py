@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the inferops.pd contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Speaking to members where who carries out for a cluster does not reach them: by errands, in the place of what a host does itself."""
+"""Speaking to routers and members of a cluster: from where its phases are carried out, or by errands where their addresses lead nowhere
+from there. Either way the process of a router is not looked at for the key that it wants, as on its host: the key is lent."""
 
 from __future__ import annotations
 
@@ -10,10 +11,30 @@ import typing as t
 from .._core.base.errors import PdError
 from .._core.base.plain import Plain
 from .._host.proving import KeysOf
-from .beside import Beside
+from .._host.service import Register
+from .._probes import credentials
+from .._routers import registration
+from .beside import Beside, Lent
 from .namespace import Namespace
 
 Result = dict[str, t.Any]
+
+
+def lent(asked: Plain) -> Lent:
+    """The key that a router itself wants, of what it is asked (options of router_peers)."""
+    key = (asked.get("keys") or {}).get("router")
+    return {str(asked["url"]): [str(key)]} if key else {}
+
+
+def from_here(_group: str) -> Register:
+    """As registration.register, for a router that is reached from here."""
+
+    def tell(asked: Plain, check: bool, may_change: t.Callable[[], None]) -> Result:
+        for url, keys in lent(asked).items():
+            credentials.lend(url, keys)
+        return registration.register(asked, check, may_change)
+
+    return tell
 
 
 class ByErrand:
@@ -29,15 +50,15 @@ class ByErrand:
         except PdError as exc:
             return [(None, str(exc))] * len(routers)
 
-    def register(self, group: str) -> t.Callable[[t.Mapping[str, t.Any], bool, t.Callable[[], None]], Result]:
+    def register(self, group: str) -> Register:
         """As registration.register, for a group's router. Whether it may change is asked once, before the errand goes: its time is shorter
         than that of the lock."""
 
-        def tell(asked: t.Mapping[str, t.Any], check: bool, may_change: t.Callable[[], None]) -> Result:
+        def tell(asked: Plain, check: bool, may_change: t.Callable[[], None]) -> Result:
             try:
                 if not check:
                     may_change()
-                return Beside.of(self.namespace, group).register(asked, check)
+                return Beside.of(self.namespace, group).register(asked, check, lent(asked))
             except PdError as exc:
                 return {"failed": True, "msg": str(exc)}
 

@@ -18,7 +18,8 @@ from .node import NodeSettings
 CLUSTER, NODES = "pd_cluster", "pd_nodes"
 _TEXTS = ("namespace", "kubeconfig", "context", "host", "api_key", "ca_cert")
 _SWITCHES = ("verify_ssl",)
-# From where members are spoken to: from who carries out for the cluster, or by errands beside them.
+# From where members are spoken to: from who carries out for the cluster, or by errands beside them. The first is meant where nothing is
+# said: members are on the network of their nodes, which is mostly reached, and a Pod a question costs seconds of an outage.
 REACH = ("direct", "errand")
 _OF_NODES = ("kv_interface", "kv_address", "port_range", "gpu_resource", "rdma_resource", "address")
 
